@@ -11,11 +11,13 @@ def sentence(called: str) -> str:
 
 
 def refuse(session: Any) -> Any:
-    """Raises ValueError, with the name of the function of the package that the program has called. It is the getter of a
-    property of the session."""
+    """Raises ValueError, with the name of the function of the package that the program has called, or of PyTorch's
+    backward() if that has called a hook of ours. It is the getter of a property of the session."""
     called, frame = "an operation", sys._getframe(1)
     while frame is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] in ("rueda", "horovod", "torch"):
-        if not module.startswith(("rueda.torch.graphs", "torch")):  # those call functions of ours for the program
+        # The rest of PyTorch, and our parts of its graphs, call functions of ours for the program.
+        if not frame.f_code.co_name.startswith("_") and not module.startswith("rueda.torch.graphs") and (
+                module.startswith(("torch._tensor", "torch.autograd")) or not module.startswith("torch")):  # fmt: skip
             called = f"{frame.f_code.co_name}()"
         frame = frame.f_back  # type: ignore[assignment]
     raise ValueError(sentence(called))

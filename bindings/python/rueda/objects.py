@@ -32,7 +32,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     more than data in such a job.
     """
     root_rank = root_of(root_rank)
-    name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
+    name = name or current().next_call_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = encode(obj) if is_root else (bytearray(), None)
     length = bytearray(len(data).to_bytes(8, "little"))
@@ -48,7 +48,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 
     Raises ValueError, on all ranks, if one of them cannot be pickled, and UnsupportedError as broadcast_object() does.
     """
-    name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
+    name = name or current().next_call_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = encode(obj)
     session, source = current(), ffi.from_buffer(data)
     view = int(ffi.cast("uintptr_t", source)), lib.RUEDA_U8, 1

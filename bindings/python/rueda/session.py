@@ -114,11 +114,21 @@ class Session:
         All of the ranks must make such objects in the same order."""
         return f"{kind}.{next(self._name_spaces[kind, tuple(ranks)])}."
 
+    def next_call_space(self, kind: str, ranks: Sequence[int]) -> str:
+        """next_name_space() for one call of a function. A new worker's call is refused here, before it counts: the others
+        do not make it."""
+        self.require_part()
+        return self.next_name_space(kind, ranks)
+
+    def require_part(self) -> None:
+        """Raises ValueError, which names what the program has called, if this worker does not take part in operations yet."""
+
 
 class _Newcomer(Session):
     """The session of a worker that is new in a running job, until elastic.run has begun."""
 
     pointer = property(newcomers.refuse)  # type: ignore[assignment]
+    require_part = newcomers.refuse  # type: ignore[assignment]
 
 
 def _is_newcomer(pointer: Any) -> bool:

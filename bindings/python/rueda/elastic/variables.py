@@ -53,7 +53,7 @@ class VariablesState(ObjectState):
         self._saved_values = contents["variables"]
 
     def _receive(self) -> None:
-        space = current().next_name_space("elastic_variables", range(current().size))
+        space = current().next_call_space("elastic_variables", range(current().size))
         handles = [arrays.broadcast_async(value, self._standing.root, f"{space}{number}") for number, value in enumerate(self.read())]
         self.write([handle.wait() for handle in handles])
         super()._receive()

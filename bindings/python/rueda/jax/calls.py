@@ -65,10 +65,12 @@ def is_traced(arrays: Sequence[Any]) -> bool:
 def prepare(kind: Kind, values: Sequence[Any], given: Optional[Sequence[Any]]) -> "tuple[List[Any], List[str], bool]":
     """The arrays of an operation, their names, and whether the call is traced. Raises ValueError for wrong arguments,
     and NotInitializedError without a session."""
-    current()
+    session = current()
     id_of(kind.process_set)
     arrays = [array_of(value) for value in values]
     traced = is_traced(arrays)
+    if not traced:
+        session.require_part()  # in a program the compiled part refuses
     for array in arrays:
         if not traced and any(device.platform != "cpu" for device in array.devices()):
             raise ValueError(f"an array of shape {array.shape} is on {next(iter(array.devices()))}; rueda.jax runs operations on the CPU: "

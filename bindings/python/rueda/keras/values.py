@@ -11,7 +11,7 @@ from rueda.session import current
 
 def broadcast_values(variables: Sequence[Any], root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the variables of every rank with the root's, through host memory."""
-    space = current().next_name_space("broadcast_values", process_set.ranks or [])
+    space = current().next_call_space("broadcast_values", process_set.ranks or [])
     handles = []
     for number, variable in enumerate(variables):
         value = as_array(variable)

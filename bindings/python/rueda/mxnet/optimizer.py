@@ -163,7 +163,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, prefix: Optional[str] 
     root_rank = operations.root_of(root_rank)
     if not hasattr(params, "items"):
         raise ValueError(f"params is a {type(params).__name__}; give a dict of arrays, or net.collect_params()")
-    space = prefix or session.current().next_name_space("broadcast_parameters", ranks_of(global_process_set))
+    space = prefix or session.current().next_call_space("broadcast_parameters", ranks_of(global_process_set))
     ready: List[Any] = []
     for key, value in params.items():
         try:

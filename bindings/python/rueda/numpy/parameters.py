@@ -19,7 +19,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     else.
     """
     root_rank = root_of(root_rank)
-    space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
+    space = current().next_call_space("broadcast_parameters", ranks_of(process_set))
     handles = []
     for name, array in named_tensors(numpy.ndarray, space + "parameter", nested(params, "a dict or a list of arrays")):
         if not array.flags.writeable:

@@ -10,6 +10,7 @@ import re
 import weakref
 from typing import Any, Optional
 
+from rueda.session import current_or_none
 from rueda.tensorflow.library import ops, tf
 
 _epochs: Any = weakref.WeakKeyDictionary()  # the name of the epoch's tensor in each graph
@@ -63,8 +64,12 @@ def gradient_names(names: Any) -> Any:
 
 
 def epoch() -> Any:
-    """The last input of a collective, which keeps TensorFlow from folding and merging it. One for each graph."""
+    """The last input of a collective, which keeps TensorFlow from folding and merging it. One for each graph. Raises
+    ValueError if a new worker calls it eagerly before its training."""
     if tf.executing_eagerly():
+        here = current_or_none()
+        if here is not None:
+            here.require_part()  # in a graph the kernel refuses
         return tf.constant(0, tf.int64)
     graph = tf.compat.v1.get_default_graph()
     if _control_flow is not None and _control_flow.GraphOrParentsInXlaContext(graph):

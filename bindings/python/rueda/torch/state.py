@@ -45,7 +45,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     """
     root_rank = root_of(root_rank)
     params = nested(params, "its state_dict() or named_parameters()")
-    space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
+    space = current().next_call_space("broadcast_parameters", ranks_of(process_set))
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
 
 
@@ -111,7 +111,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     _make_zero_gradients(optimizer)
     session, root_rank = current(), root_of(root_rank)
     state = _optimizer_state(optimizer)
-    space = session.next_name_space("broadcast_optimizer_state", ranks_of(process_set))
+    space = session.next_call_space("broadcast_optimizer_state", ranks_of(process_set))
     bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)
     if session.rank != root_rank:
         state = _adopt(optimizer, bones, state)

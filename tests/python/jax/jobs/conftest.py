@@ -14,6 +14,10 @@ run_script = _jobs.run_script
 JAX = "import jax, jax.numpy as jnp, numpy as np, os, sys\nimport rueda.jax as hvd\n\n"
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "short: also run by scripts/test")
+
+
 @pytest.fixture
 def run_jax(run_script):
     """run_script for scripts that use JAX on the CPU."""

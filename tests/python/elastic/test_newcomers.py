@@ -1,0 +1,59 @@
+"""What becomes of a worker that comes into a running job: collectives before its training are refused by their names, and do
+not count."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from elastic_jobs import PARTS, flags, require_refused, require_trained  # noqa: E402
+
+# Worker 0 trains alone until worker 1 has come. What is called in the function has the names that it has in a new job.
+JOB = """
+hvd.init()
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), hvd.SyncBatchNorm(2))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.5), named_parameters=model.named_parameters())
+weights = torch.nn.ParameterList([torch.ones(2), torch.ones(2)])
+for number, weight in enumerate(weights):  # one in a buffer
+    hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.5), named_parameters=[("w", weight)], gradient_as_buffer_view=number == 1)
+one = torch.ones(1)
+compiled = torch.compile(lambda x: hvd.allreduce(x, op=hvd.Sum, name="compiled"), backend="eager")
+calls = dict(
+    allreduce=lambda: hvd.allreduce(one), allreduce_=lambda: hvd.allreduce_(one), allreduce_async=lambda: hvd.allreduce_async(one, name="x"),
+    grouped_allreduce=lambda: hvd.grouped_allreduce([one, one]), sparse_allreduce_async=lambda: hvd.sparse_allreduce_async(one.to_sparse(), "s", hvd.Sum),
+    allgather=lambda: hvd.allgather(one), broadcast=lambda: hvd.broadcast(one, 0), broadcast_=lambda: hvd.broadcast_(one, 0),
+    alltoall=lambda: hvd.alltoall(torch.ones(2)), reducescatter=lambda: hvd.reducescatter(one),
+    broadcast_parameters=lambda: hvd.broadcast_parameters(model.state_dict(), 0),
+    broadcast_optimizer_state=lambda: hvd.broadcast_optimizer_state(optimizer, 0),
+    broadcast_object=lambda: hvd.broadcast_object(1), allgather_object=lambda: hvd.allgather_object(1),
+    barrier=hvd.barrier, join=hvd.join, add_process_set=lambda: hvd.add_process_set([0]),
+    forward=lambda: model(torch.ones(4, 2)), backward=lambda: weights[0].sum().backward(),
+    backward_in_buffers=lambda: weights[1].sum().backward(), compiled=lambda: compiled(one),
+)
+if rueda.elastic.worker_id() == 1:
+    attempt(calls)
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=0)
+
+@hvd.elastic.run
+def train(state):
+    while hvd.size() == 1:
+        list_slots(2)
+        await_change(state)
+        state.commit()
+    optimizer.zero_grad()
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    hvd.allreduce(one)
+    tell("trained", sizes=hvd.allgather_object(hvd.broadcast_object(hvd.size())))
+
+train(state)
+"""
+PUBLIC = """allreduce allreduce_ allreduce_async grouped_allreduce sparse_allreduce_async allgather broadcast broadcast_ alltoall reducescatter
+broadcast_parameters broadcast_optimizer_state broadcast_object allgather_object barrier join add_process_set forward backward""".split()
+
+
+def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and_do_not_count(run_script):
+    done = run_script(PARTS + JOB, *flags(1), ranks=1)
+    require_refused(done, {**{name: f"{name}()" for name in PUBLIC}, "backward_in_buffers": "backward()", "compiled": "allreduce()"})
+    require_trained(done, sizes=[2, 2])
