@@ -197,3 +197,23 @@ def test_wrong_options_are_refused():
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD()))
     with pytest.raises(ValueError, match="needs op=Average"):
         hvd.DistributedOptimizer(keras.optimizers.SGD(), gradient_predivide_factor=2.0, op=hvd.Sum)
+
+
+def test_a_save_and_a_restore_within_fit_take_and_set_the_values_of_the_moment():
+    network, (x, y) = model(1), data(0)
+    network.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.5), loss="mse")
+    state, kept = hvd.elastic.KerasState(network, batch=0), []
+
+    class Back(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 1:
+                state.save()
+                kept.extend(np.array(value) for value in state.read())
+            if batch == 3:
+                state.restore()
+
+    at_first = [np.array(value) for value in state.read()]
+    network.fit(x, y, batch_size=8, epochs=1, verbose=0, callbacks=[Back()])
+    assert any(not np.array_equal(one, other) for one, other in zip(kept, at_first))
+    for one, other in zip(kept, state.read()):
+        np.testing.assert_array_equal(one, other)

@@ -30,12 +30,19 @@ class KerasState(VariablesState):
         every = [*self.model.variables, *(variables_of(self.optimizer) if self.optimizer is not None else ())]
         return list({id(variable): variable for variable in every}.values())
 
+    def _fill(self) -> None:
+        """Gives the variables their present values: within fit() on JAX they are empty."""
+        if hasattr(self.model, "jax_state_sync"):
+            self.model.jax_state_sync()
+
     def read(self) -> List[numpy.ndarray]:
         """The present values of the model's variables, then those of the optimizer."""
+        self._fill()
         return [as_array(variable) for variable in self._variables()]
 
     def write(self, values: List[numpy.ndarray]) -> None:
         """Sets them."""
+        self._fill()  # or fit() would overwrite what is set
         for variable, value in zip(self._variables(), values):
             variable.assign(value)
 
@@ -65,8 +72,8 @@ class CommitState:
 
 
 class UpdateBatchState:
-    """Keeps the number of the batch in state.batch. Put it before CommitStateCallback. An epoch that goes on from a batch is
-    that much shorter, if Keras knows its number of steps."""
+    """Keeps the number of the batch in state.batch. Put it before CommitStateCallback. In an epoch that goes on from a batch
+    params["steps"] is that much less, if Keras knows its number of steps. fit() does not read it, and runs the whole epoch."""
 
     def __init__(self, state: Any):
         super().__init__()
