@@ -103,8 +103,10 @@ void ElasticJob::obey(const StartWorker& order) {
   while (record.host < hosts_.count() && hosts_.host(record.host).name() != order.host) ++record.host;
   complain(output_.grow(static_cast<int>(order.worker) + 1));
   plans_->watch(order.worker);
-  const RankOrder rank{static_cast<int>(order.worker), worker_environment({order.worker, placement_of(order),
-                                                                           master_for(order), plan_.elastic->rejoin})};
+  const char* const admit = plan_.elastic->admission == Admission::kReady ? "ready" : "discovered";
+  const RankOrder rank{
+      static_cast<int>(order.worker),
+      worker_environment({order.worker, placement_of(order), master_for(order), plan_.elastic->rejoin, admit})};
   hosts_.send(record.host, {MessageType::kStartOne, rank.rank, 0, encode(rank)});
 }
 

@@ -47,7 +47,7 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
   }
   for (const char* name :
        {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE",
-        "RUEDA_ELASTIC", "RUEDA_WORKER_ID", "RUEDA_REJOIN_TIMEOUT", "HOROVOD_ELASTIC"})
+        "RUEDA_ELASTIC", "RUEDA_WORKER_ID", "RUEDA_REJOIN_TIMEOUT", "RUEDA_ADMIT", "HOROVOD_ELASTIC"})
     variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
@@ -75,6 +75,7 @@ std::vector<std::string> worker_environment(const WorkerStart& start) {
   for (const char* name : {"RUEDA_ELASTIC=1", "HOROVOD_ELASTIC=1"}) variables.emplace_back(name);
   variables.push_back(fmt::format("RUEDA_WORKER_ID={}", start.worker));
   variables.push_back(fmt::format("RUEDA_REJOIN_TIMEOUT={}", std::chrono::duration<double>(start.rejoin).count()));
+  variables.push_back("RUEDA_ADMIT=" + start.admit);
   if (!start.master.empty()) variables.push_back(fmt::format("MASTER_ADDR={}", start.master));
   return variables;
 }

@@ -28,6 +28,7 @@ struct WorkerStart {
   Placement placement;
   std::string master;                   ///< the host of rank 0 for MASTER_ADDR; empty if the job's variables have it
   std::chrono::milliseconds rejoin{0};  ///< --rejoin-timeout
+  std::string admit;                    ///< --admit: when the members are told of a new worker
 };
 
 /// The same for a worker of an elastic job, with its number and what else it has to know of the job. Pure.

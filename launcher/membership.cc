@@ -153,12 +153,12 @@ void Membership::exited(int64_t id, const WorkerExit& exit) {
   settle();
 }
 
-/// A worker that ended with code 0 and never called `init` fails once another one has called it and waits.
+/// A worker that ended with code 0 and has joined no plan fails once another one has joined one.
 void Membership::fail_unseen() {
   if (!any_joined_) return;
   for (auto& [id, worker] : workers_) {
     if (!std::exchange(worker.ended_unseen, false)) continue;
-    const char* const how = "exited with code 0 without init";
+    const char* const how = "exited with code 0 before it joined the job";
     hosts_.preempted(worker.host) ? depart(worker, how) : fail(worker, how, 1);
   }
 }

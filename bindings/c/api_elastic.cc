@@ -21,6 +21,7 @@ struct Standing {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<ElasticJob> elastic;
   Plan plan;
+  bool waits = false;  ///< outside of the plan
 };
 
 Result<Standing> standing_of(const rueda_session* session) {
@@ -28,7 +29,7 @@ Result<Standing> standing_of(const rueda_session* session) {
   auto* shell = const_cast<rueda_session*>(session);
   MutexLock lock(shell->mutex);
   if (shell->engine == nullptr) return Status(Code::kNotInitialized, "the session was shut down");
-  return Standing{shell->engine, shell->elastic, shell->plan};
+  return Standing{shell->engine, shell->elastic, shell->plan, shell->forecast.has_value()};
 }
 
 Result<Standing> elastic_standing_of(const rueda_session* session, const char* call) {
@@ -57,12 +58,17 @@ rueda_membership_info info_of(const Standing& standing) {
   if (standing.elastic == nullptr) return info;
   const PendingPlans pending = standing.elastic->members().pending();
   info.plan = static_cast<int64_t>(standing.plan.number);
+  info.waits = standing.waits ? 1 : 0;
   info.notices = pending.heard;
   info.pending_plan = static_cast<int64_t>(pending.plan);
   info.pending = static_cast<int32_t>(pending.changes);
   info.newcomers = static_cast<int32_t>(pending.newcomers);
   info.removal_seconds = pending.seconds_to_removal;
   const int rank = standing.plan.rank_of(standing.elastic->members().worker());
+  if (standing.waits) {
+    info.rank = rank;
+    info.size = static_cast<int32_t>(standing.plan.workers.size());
+  }
   if (rank >= 0) info.holds_state = standing.plan.workers[static_cast<size_t>(rank)].holds_state;
   return info;
 }
@@ -81,6 +87,7 @@ int32_t rueda_abort(rueda_session* session, const char* reason) {
   return core::guarded([&]() -> core::Status {
     const auto standing = core::standing_of(session);
     if (!standing.ok()) return standing.status();
+    if (standing.value().waits) return standing.value().engine->status();
     if (reason == nullptr || *reason == '\0') {
       return {core::Code::kInvalidArgument, "rueda_abort needs a reason: the other ranks read it"};
     }

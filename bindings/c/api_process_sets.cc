@@ -36,7 +36,7 @@ int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_
   return core::guarded([&]() -> core::Status {
     if (set == nullptr) return core::refused("set is NULL");
     *set = -1;
-    const auto engine = core::engine_of(session);
+    const auto engine = core::working_engine_of(session);
     if (!engine.ok()) return engine.status();
     if (ranks == nullptr && count != 0) return core::refused("ranks is NULL");
     if (!engine.value()->plan().settings.dynamic_process_sets) {

@@ -66,9 +66,9 @@ template <typename Query>
 int32_t query(const rueda_session* session, Query&& ask) {
   int32_t answer = -1;
   guarded([&]() -> Status {
-    const Result<std::shared_ptr<Engine>> engine = engine_of(session);
-    if (engine.ok()) answer = static_cast<int32_t>(ask(engine.value()->plan()));
-    return engine.status();
+    const Result<EpochPlan> ranks = ranks_of(session);
+    if (ranks.ok()) answer = static_cast<int32_t>(ask(ranks.value()));
+    return ranks.status();
   });
   return answer;
 }

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "bindings/c/lone_engine.h"
 #include "bindings/c/start_engine.h"
 #include "runtime/base/knob_values.h"
 #include "runtime/base/log.h"
@@ -61,6 +62,17 @@ Result<std::optional<WorkerStart>> elastic_worker(const Environment& environment
                       "\" is not allowed with RUEDA_ELASTIC=1; allowed: a whole number from 0 "
                       "on, which hvdrun gives; unset both if hvdrun did not start this process");
   }
+  const auto admit = environment("RUEDA_ADMIT");
+  if (admit && *admit != "ready" && *admit != "discovered") {
+    return Status(Code::kInvalidArgument, "RUEDA_ADMIT: \"" + *admit + "\" is not allowed; allowed: ready, discovered");
+  }
+  start.may_wait = admit == "ready";
+  const std::string slot = environment("RUEDA_LOCAL_RANK").value_or("0");
+  const char* const slot_end = slot.data() + slot.size();
+  if (std::from_chars(slot.data(), slot_end, start.slot).ptr != slot_end || start.slot < 0) {
+    return Status(Code::kInvalidArgument,
+                  "RUEDA_LOCAL_RANK: \"" + slot + "\" is not allowed; allowed: a whole number from 0 on");
+  }
   const auto rejoin = environment("RUEDA_REJOIN_TIMEOUT");
   if (!rejoin) return std::optional<WorkerStart>(start);
   const auto seconds = parse_seconds(*rejoin);
@@ -91,12 +103,19 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, const WorkerSt
   if (!members.ok()) return members.status();
   auto dumps = WorkerDumps::start(where.value(), worker.worker, deadline);
   if (!dumps.ok()) return dumps.status();
-  // A worker that comes later is in no plan until hvdrun hears that it is ready; to one of the first plan this is
-  // nothing new.
-  members.value()->ask({});
   const auto patience = forming_time(parts.settings.init_timeout, worker.rejoin);
   return std::unique_ptr<ElasticJob>(new ElasticJob(std::move(parts), patience, std::move(store).value(),
                                                     std::move(members).value(), std::move(dumps).value()));
+}
+
+Result<std::optional<ElasticJob::Joined>> ElasticJob::wait_outside(Deadline deadline) {
+  const auto present = members_->present(deadline);
+  if (!present.ok()) return present.status();
+  if (present.value().rank_of(members_->worker()) >= 0) return std::optional<Joined>();
+  auto engine = lone_engine(parts_.identity, parts_.sets.size(), dumps_->source());
+  if (!engine.ok()) return engine.status();
+  const PlannedWorker self{members_->worker(), parts_.identity.host, parts_.slot, 0};
+  return std::optional<Joined>(Joined{present.value().with(self), parts_.identity.job, std::move(engine).value()});
 }
 
 Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
@@ -130,9 +149,7 @@ bool ElasticJob::is_over(const Cutoff& cutoff, const Plan& plan, const Status& w
   return true;
 }
 
-void ElasticJob::leave(Ending ending) {
-  if (last_ != 0) members_->ask({last_, ending == Ending::kInOrder});
-}
+void ElasticJob::leave(Ending ending) { members_->ask({last_, last_ != 0 && ending == Ending::kInOrder}); }
 
 Identity ElasticJob::identity_in(const Plan& plan) const {
   Identity identity = parts_.identity;

@@ -18,10 +18,14 @@ namespace rueda::core {
 struct WorkerStart {
   int64_t worker = 0;                       ///< its number
   std::chrono::duration<double> rejoin{0};  ///< for how long hvdrun waits for a member of a plan
+  /// Whether the members of the present plan are told of a new worker only once it is ready (--admit ready).
+  bool may_wait = false;
+  int slot = 0;  ///< on its host
 };
 
 /// The start of this worker if hvdrun has started it for an elastic job (RUEDA_ELASTIC=1, RUEDA_WORKER_ID,
-/// RUEDA_REJOIN_TIMEOUT); else empty. Returns kInvalidArgument, naming the variable, if one of them makes no sense.
+/// RUEDA_REJOIN_TIMEOUT, RUEDA_ADMIT); else empty. Returns kInvalidArgument, naming the variable, if one of them makes
+/// no sense.
 Result<std::optional<WorkerStart>> elastic_worker(const Environment& environment);
 
 /// One worker in an elastic job: joins one plan after the other, each with an engine of its own. Keeps the connections
@@ -34,6 +38,7 @@ class ElasticJob {
     Settings settings;
     Plugins plugins;
     std::vector<StaticSet> sets;  ///< in ranks of plan 1
+    int slot = 0;                 ///< of this worker on its host
   };
   /// Connects to hvdrun. Returns the store's errors; kInvalidArgument if no hvdrun is there to say who the members are.
   static Result<std::unique_ptr<ElasticJob>> meet(Parts parts, const WorkerStart& worker, const StoreChoice& choice,
@@ -45,11 +50,17 @@ class ElasticJob {
     std::string job;  ///< the plan's own
     std::shared_ptr<Engine> engine;
   };
+  /// The place of a worker that comes later, in the plan as it would be with it; its engine is of this worker alone.
+  /// Empty if the present plan has this worker. Returns the errors of `PlanFollower::present`.
+  Result<std::optional<Joined>> wait_outside(Deadline deadline);
+  /// Tells hvdrun that this worker is ready for its first plan. Never blocks.
+  void ask_for_first() { members_->ask({}); }
   /// Waits for the next plan that has this worker, after the one it joined last, forms it and starts its engine. If
   /// that plan ends meanwhile, goes on to the one after it. Errors as rueda_reset says; after one it may be called
   /// again.
   Result<Joined> join(Deadline deadline);
-  /// Tells hvdrun that this worker has left the plan it joined last: in order if its engine has. Never blocks.
+  /// Tells hvdrun that this worker has left the plan it joined last: in order if its engine has. One that has joined
+  /// none asks for its first. Never blocks.
   void leave(Ending ending);
 
   PlanFollower& members() { return *members_; }

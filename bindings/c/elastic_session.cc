@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "bindings/c/deadline_in.h"
+#include "bindings/c/lone_engine.h"
 #include "runtime/base/shortage.h"
 
 namespace rueda::core {
@@ -36,7 +37,18 @@ Status adopt(rueda_session& session, ElasticJob::Joined joined) {
   session.plan = std::move(joined.plan);
   session.job = std::move(joined.job);
   session.plan_left = false;
+  session.forecast.reset();
   return {};
+}
+
+/// Lets the session stand where this worker would be.
+void wait_outside(rueda_session& session, ElasticJob::Joined outside, int64_t worker) {
+  MutexLock lock(session.mutex);
+  session.engine = std::move(outside.engine);
+  session.forecast = forecast_of(outside.plan, worker);
+  session.plan = std::move(outside.plan);
+  session.job = std::move(outside.job);
+  session.plan_left = true;
 }
 
 /// Returns what the reset needs, and marks the session as being reset.
@@ -82,6 +94,7 @@ Result<std::unique_ptr<rueda_session>> open_elastic_session(const rueda_init_opt
   auto sets = static_sets(options, kLargestSize);
   if (!sets.ok()) return sets.status();
   parts.sets = std::move(sets).value();
+  parts.slot = worker.slot;
   // The store is hvdrun's also if the job has begun with one worker.
   Identity identity = parts.identity;
   identity.size = std::max(identity.size, 2);
@@ -94,11 +107,24 @@ Result<std::unique_ptr<rueda_session>> open_elastic_session(const rueda_init_opt
   auto job = ElasticJob::meet(std::move(parts), worker, choice.value(), connected_by);
   if (!job.ok()) return job.status();
   const std::shared_ptr<ElasticJob> elastic = std::move(job).value();
+  {
+    MutexLock lock(session->mutex);
+    session->elastic = elastic;
+  }
+  if (options.wait_outside != 0 && worker.may_wait) {
+    auto outside = elastic->wait_outside(connected_by);
+    if (!outside.ok()) return outside.status();
+    if (outside.value()) {
+      wait_outside(*session, std::move(*outside.value()), worker.worker);
+      return session;
+    }
+  }
+  // A worker that comes later is in no plan until hvdrun hears that it is ready; to one of the first plan this is
+  // nothing new.
+  elastic->ask_for_first();
   auto joined = elastic->join(options.timeout_seconds > 0 ? deadline_in(options.timeout_seconds) : Deadline::never());
   if (!joined.ok()) return joined.status();
   RUEDA_RETURN_IF_ERROR(adopt(*session, std::move(joined).value()));
-  MutexLock lock(session->mutex);
-  session->elastic = elastic;
   return session;
 }
 

@@ -163,6 +163,8 @@ typedef struct rueda_init_options {
   /* Only these `rank_count` ranks of the communicator, in the order of their ranks in the job. NULL: all. */
   const int32_t* ranks;
   size_t rank_count; /* 0: all ranks */
+  int32_t wait_outside; /* 1: in a worker that comes to an elastic job that runs already, rueda_init does not wait for
+                         * the others, and does not interrupt them: see rueda_membership_info.waits. 0: it joins */
 } rueda_init_options;
 
 /* Joins the job and waits until all ranks have joined it. Blocks. On success, end `*session` with rueda_shutdown. On
@@ -231,9 +233,9 @@ typedef struct rueda_reset_options {
                            * plan to meet, twice RUEDA_INIT_TIMEOUT_SECONDS */
 } rueda_reset_options;
 
-/* Leaves the plan and joins the next one: then rank, size, local rank and all connections are new, and rueda_stats
- * begins anew. `options` may be NULL. Blocks until all members of that plan have joined it. A plan that ends meanwhile,
- * because another member dies or does not come, leads to the one after it.
+/* Leaves the plan, if the session is in one, and joins the next one: then rank, size, local rank and all connections
+ * are new, and rueda_stats begins anew. `options` may be NULL. Blocks until all members of that plan have joined it. A
+ * plan that ends meanwhile, because another member dies or does not come, leads to the one after it.
  *
  * If the plan that the session is in is not over, this ends it for all of its members: agree with them before.
  * Operations that rank 0 has heard of from all members finish first; all others of the old plan fail, as in
@@ -274,7 +276,11 @@ typedef struct rueda_membership_info {
   double removal_seconds; /* until hvdrun stops workers that the latest of them removes; 0: it stops none */
   int32_t holds_state;    /* 1: this worker was a member of an earlier plan, so it has the training state; 0: it is new,
                            * or the plan is the first one */
-  int32_t reserved;
+  int32_t waits; /* 1: the session waits outside of the job, because rueda_init had wait_outside set. `plan` is then the
+                  * plan that the others were in, and rank, size and so on are as they would be if this worker had come
+                  * to it. The others go on meanwhile, however long this worker takes. Operations, new process sets and
+                  * rueda_abort fail with INVALID_ARGUMENT. rueda_reset says that the worker is ready, and joins the
+                  * next plan. The worker may also shut down; one that then exits before the job ends has failed */
 } rueda_membership_info;
 
 /* Fills `info`; set `info->struct_size` before the call. Marks all notices as read, see rueda_membership_fd. Never

@@ -35,7 +35,7 @@ Status check_from_any(const Engine& engine, SetId set, Form form) {
 /// The call in the set of the two, with `options` a copy of the caller's that says so. From any rank: in the set given.
 Result<OperationCall> call_between(rueda_session* session, const Transfer& transfer, Form form,
                                    const rueda_op_options* given, rueda_op_options& options) {
-  const Result<std::shared_ptr<Engine>> found = engine_of(session);
+  const Result<std::shared_ptr<Engine>> found = working_engine_of(session);
   if (!found.ok()) return found.status();
   Engine& engine = *found.value();
   const Result<rueda_op_options> copy = copy_in(given, "rueda_op_options");

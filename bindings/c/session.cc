@@ -190,6 +190,22 @@ Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session) {
   return shell->engine;
 }
 
+Result<std::shared_ptr<Engine>> working_engine_of(const rueda_session* session) {
+  auto engine = engine_of(session);
+  if (!engine.ok()) return engine;
+  auto* shell = const_cast<rueda_session*>(session);
+  MutexLock lock(shell->mutex);
+  return shell->forecast ? engine.value()->status() : engine;
+}
+
+Result<EpochPlan> ranks_of(const rueda_session* session) {
+  const auto engine = engine_of(session);
+  if (!engine.ok()) return engine.status();
+  auto* shell = const_cast<rueda_session*>(session);
+  MutexLock lock(shell->mutex);
+  return shell->forecast ? *shell->forecast : engine.value()->plan();
+}
+
 Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options) {
   const Environment environment = process_environment();
   const Result<Settings> settings = read_settings(environment);

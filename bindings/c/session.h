@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "bindings/c/completion_queue.h"
 #include "bindings/c/elastic_job.h"
@@ -24,8 +25,11 @@ struct rueda_session {
   /// Null if the job is not elastic, and once shut down.
   std::shared_ptr<rueda::core::ElasticJob> elastic RUEDA_GUARDED_BY(mutex);
   rueda::core::Plan plan RUEDA_GUARDED_BY(mutex);  ///< that of the engine, if the job is elastic
+  /// While the session waits outside of the plan: ranks and hosts as `plan` would have them with this worker. Its
+  /// engine is of this worker alone, and takes no operations.
+  std::optional<rueda::core::EpochPlan> forecast RUEDA_GUARDED_BY(mutex);
   bool resetting RUEDA_GUARDED_BY(mutex) = false;  ///< a thread is in rueda_reset
-  bool plan_left RUEDA_GUARDED_BY(mutex) = false;  ///< the engine has ended for a reset that has not succeeded
+  bool plan_left RUEDA_GUARDED_BY(mutex) = false;  ///< it is in no plan: a reset has not succeeded, or it waits
   rueda::core::Activity::Source activity RUEDA_GUARDED_BY(mutex);  ///< as the program has set it; may be empty
   std::atomic<uint64_t> groups{0};                                 ///< numbers of group instances
   /// Never null; the same from init on.
@@ -40,6 +44,10 @@ uint64_t process_generation();
 /// Returns the engine of a live session. Returns kNotInitialized if the session is null, was shut down, or was made
 /// before a fork.
 Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session);
+/// The same for an operation. Returns also kInvalidArgument if the session waits outside.
+Result<std::shared_ptr<Engine>> working_engine_of(const rueda_session* session);
+/// Returns the ranks of the session's plan; of a session that waits outside, as they would be. Errors as `engine_of`.
+Result<EpochPlan> ranks_of(const rueda_session* session);
 
 /// Reads options and environment, meets the other ranks and starts the engine. Blocks.
 Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options);

@@ -14,7 +14,7 @@ using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
 
 Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, const HandleCell& cell,
                                            std::shared_ptr<Engine>& engine) {
-  Result<std::shared_ptr<Engine>> found = engine_of(session);
+  Result<std::shared_ptr<Engine>> found = working_engine_of(session);
   if (!found.ok()) return found.status();
   engine = std::move(found).value();
   return build_operation(engine, session->devices, call, cell);

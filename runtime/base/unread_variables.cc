@@ -19,7 +19,7 @@ namespace {
 /// worker of an elastic one.
 constexpr std::string_view kOtherNames[] = {
     "RANK",       "SIZE", "LOCAL_RANK", "LOCAL_SIZE",   "CROSS_RANK", "CROSS_SIZE", "HOSTNAME",       "STORE",
-    "STORE_ADDR", "JOB",  "JOB_KEY_FD", "JOB_KEY_FILE", "ELASTIC",    "WORKER_ID",  "REJOIN_TIMEOUT",
+    "STORE_ADDR", "JOB",  "JOB_KEY_FD", "JOB_KEY_FILE", "ELASTIC",    "WORKER_ID",  "REJOIN_TIMEOUT", "ADMIT",
 };
 
 bool any_of(std::span<const std::string_view> names, std::string_view name) {

@@ -120,6 +120,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Status stop_timeline(Deadline deadline) { return timeline_.stop(deadline); }
   /// Sets the function that says what the program does; an empty one clears it.
   void set_activity(Activity::Source source) { activity_.set(std::move(source)); }
+  /// Takes no more operations, for this reason. What is in flight goes on. Never blocks.
+  void refuse(const Status& why) { inbox_.close(why); }
   /// Ends the epoch on all ranks for this reason, unless it is over. Never blocks.
   void end_epoch(const Status& why) { epoch_over(why); }
   /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory. Blocks until `deadline` or little

@@ -240,6 +240,15 @@ PlanFollower::~PlanFollower() {
 int64_t PlanFollower::worker() const { return state_->worker; }
 
 Result<Plan> PlanFollower::await_plan(uint64_t after, Deadline deadline) {
+  return await(after, deadline, [this](const Plan& plan) { return plan.rank_of(worker()) >= 0; });
+}
+
+Result<Plan> PlanFollower::present(Deadline deadline) {
+  return await(0, deadline, [](const Plan&) { return true; });
+}
+
+template <typename Fits>
+Result<Plan> PlanFollower::await(uint64_t after, Deadline deadline, Fits&& fits) {
   State& state = *state_;
   MutexLock lock(state.mutex);
   for (;;) {
@@ -248,7 +257,7 @@ Result<Plan> PlanFollower::await_plan(uint64_t after, Deadline deadline) {
                                         " is removed: the job goes on without it; shut down and exit with code 0");
     }
     if (!state.over.ok()) return state.over;
-    if (state.latest && state.latest->number > after && state.latest->rank_of(state.worker) >= 0) return *state.latest;
+    if (state.latest && state.latest->number > after && fits(*state.latest)) return *state.latest;
     if (deadline.passed()) {
       return Status(Code::kTimeout, "worker " + std::to_string(state.worker) +
                                         " waited in vain for a plan after plan " + std::to_string(after) +

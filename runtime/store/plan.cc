@@ -54,6 +54,14 @@ int Plan::workers_beside(int rank) const {
       std::count_if(workers.begin(), workers.end(), [&](const PlannedWorker& worker) { return worker.host == host; }));
 }
 
+Plan Plan::with(const PlannedWorker& newcomer) const {
+  Plan plan = *this;
+  const auto beside = [&newcomer](const PlannedWorker& worker) { return worker.host == newcomer.host; };
+  const auto last = std::find_if(plan.workers.rbegin(), plan.workers.rend(), beside);
+  plan.workers.insert(last == plan.workers.rend() ? plan.workers.end() : last.base(), newcomer);
+  return plan;
+}
+
 std::string encode(const Plan& plan) {
   WireWriter writer;
   writer.u32(kPlanMark);

@@ -38,6 +38,8 @@ struct Plan {
   int rank_of(int64_t id) const;
   /// Returns how many workers are on the host of this rank, itself included.
   int workers_beside(int rank) const;
+  /// Returns the plan as it would be with a worker that has come meanwhile: behind the others of its host, or last.
+  Plan with(const PlannedWorker& newcomer) const;
 };
 
 /// hvdrun's notice that another plan is coming, before it makes the present one void: workers leave it when they like.

@@ -35,6 +35,7 @@ class Worker {
   Worker() {
     rueda_init_options options{};
     options.struct_size = sizeof options;
+    options.wait_outside = std::getenv("TEST_WAITS") != nullptr ? 1 : 0;
     // Sets of the first plan's ranks, if the test wants some.
     const std::vector<int32_t> low = {0, 1};
     const std::vector<int32_t> high = {1, 2};
@@ -84,7 +85,7 @@ class Worker {
     return "unknown command " + command;
   }
 
-  /// "plan 2 rank 0 of 3 worker 1 state 1"
+  /// "plan 2 rank 0 of 3 worker 1 state 1", and " waits" if it does
   std::string place() const {
     rueda_membership_info info{};
     info.struct_size = sizeof info;
@@ -93,7 +94,7 @@ class Worker {
     if (rueda_local_rank(session_) != rueda_worker_id(session_)) return "another local rank";
     return "plan " + std::to_string(info.plan) + " rank " + std::to_string(rueda_rank(session_)) + " of " +
            std::to_string(rueda_size(session_)) + " worker " + std::to_string(rueda_worker_id(session_)) + " state " +
-           std::to_string(info.holds_state);
+           std::to_string(info.holds_state) + (info.waits != 0 ? " waits" : "");
   }
 
   std::string sums() {

@@ -66,7 +66,7 @@ constexpr char kTail[] =
     "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | the descriptor or file with the job's key; the file must "
     "belong to this user, and no other user may read it |\n"
     "| `RUEDA_ELASTIC`, `RUEDA_WORKER_ID` | 1 in an elastic job (`--min-np`), and the number of the worker |\n"
-    "| `RUEDA_REJOIN_TIMEOUT` | `--rejoin-timeout` of an elastic job, in seconds |\n"
+    "| `RUEDA_REJOIN_TIMEOUT`, `RUEDA_ADMIT` | `--rejoin-timeout` of an elastic job, in seconds, and `--admit` |\n"
     "\n"
     "For scripts of other frameworks hvdrun sets the same values as `HOROVOD_RANK`, `HOROVOD_SIZE` and so on, "
     "also `HOROVOD_HOSTNAME`, and as `RANK`, `WORLD_SIZE`, `LOCAL_RANK`\n"

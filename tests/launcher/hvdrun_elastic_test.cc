@@ -108,9 +108,9 @@ TEST_CASE("an elastic job in which nothing happens says nothing and exits with 0
   CHECK(run.wait() == 0);
   CHECK(run.err().empty());
   HvdrunProcess plain({"-np", "2", "--min-np", "1", "sh", "-c",
-                       "echo $HOROVOD_ELASTIC $RUEDA_ELASTIC $HOROVOD_RANK $RUEDA_REJOIN_TIMEOUT"});
+                       "echo $HOROVOD_ELASTIC $RUEDA_ELASTIC $HOROVOD_RANK $RUEDA_REJOIN_TIMEOUT $RUEDA_ADMIT"});
   CHECK(plain.wait() == 0);
-  CHECK(lines_of_worker(plain, 1) == Lines{"1 1 1 30"});
+  CHECK(lines_of_worker(plain, 1) == Lines{"1 1 1 30 ready"});
 }
 
 TEST_CASE("below --min-np an elastic job ends with a sentence once --elastic-timeout is over") {

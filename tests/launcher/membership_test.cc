@@ -248,7 +248,7 @@ TEST_CASE("exit code 0 in the middle of a plan is a failure, before any init it 
   late.membership.exited(1, {"exited with code 0", 0, false});
   late.membership.began(0, 1);  // and would wait for worker 1 for ever
   CHECK(late.members() == Ids{0});
-  CHECK(late.membership.deaths().at(0).cause == "exited with code 0 without init");
+  CHECK(late.membership.deaths().at(0).cause == "exited with code 0 before it joined the job");
 }
 
 TEST_CASE("a member that does not join its next plan in time is stopped, and the others go on") {

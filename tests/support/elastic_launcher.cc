@@ -28,6 +28,7 @@ RankProcesses::Variables ElasticLauncher::variables(int id, int size) const {
           {"RUEDA_STORE", "launcher"},
           {"RUEDA_STORE_ADDR", "127.0.0.1:" + std::to_string(store_->port())},
           {"RUEDA_JOB", job_},
+          {"RUEDA_LOCAL_RANK", std::to_string(id)},
           {"RUEDA_HOSTNAME", "here"}};
 }
 

@@ -18,6 +18,7 @@ struct Membership {
   bool workers_added = false;
   int32_t newcomers = 0;  ///< workers that are ready to join
   Seconds removal_in{0};  ///< until workers are stopped that the coming plan removes; 0: none
+  bool waits = false;     ///< this worker waits outside of the job, see `InitOptions::wait_outside`
   bool pending() const { return pending_plan != 0; }
 };
 
@@ -49,7 +50,8 @@ inline Membership Session::membership() const {
           (info.pending & RUEDA_WORKERS_REMOVED) != 0,
           (info.pending & RUEDA_WORKERS_ADDED) != 0,
           info.newcomers,
-          Seconds(info.removal_seconds)};
+          Seconds(info.removal_seconds),
+          info.waits != 0};
 }
 
 /// The number that hvdrun gave this worker. Error: the job is not elastic.

@@ -30,6 +30,7 @@ struct InitOptions {
   /// `store` must be left out. All ranks give the same values.
   const void* mpi_comm = nullptr;   ///< address of an MPI_Comm with the job's ranks; null: all that mpirun has started
   std::vector<int32_t> ranks = {};  ///< only these ranks of it, in the order of their ranks in the job; empty: all
+  bool wait_outside = false;        ///< a new worker of a running elastic job waits until `Session::reset`
 };
 
 namespace detail {
@@ -56,6 +57,7 @@ class CInitOptions {
     c_.mpi_comm = options.mpi_comm;
     c_.ranks = options.ranks.empty() ? nullptr : options.ranks.data();
     c_.rank_count = options.ranks.size();
+    c_.wait_outside = options.wait_outside ? 1 : 0;
   }
   CInitOptions(const CInitOptions&) = delete;  // the options point here
   CInitOptions& operator=(const CInitOptions&) = delete;

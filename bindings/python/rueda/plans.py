@@ -34,6 +34,7 @@ class Membership(NamedTuple):
     newcomers: int  # workers that are ready to join with it
     removal_seconds: float  # until hvdrun stops the workers that it removes; 0 if it stops none
     holds_state: bool  # whether this worker was a member of an earlier plan
+    waits: bool  # whether this worker is new and outside of the job: plan, rank and size are as if it had come to it
 
 
 def membership() -> Membership:
@@ -41,13 +42,13 @@ def membership() -> Membership:
     info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
     errors.check(lib.rueda_membership(session.current().local, info))
     return Membership(info.plan, info.rank, info.size, info.notices, info.pending_plan, HostUpdateResult(info.pending), info.newcomers,
-                      info.removal_seconds, bool(info.holds_state))  # fmt: skip
+                      info.removal_seconds, bool(info.holds_state), bool(info.waits))  # fmt: skip
 
 
 def is_over() -> bool:
     """Returns whether the plan that this rank is in has ended, so that its operations fail. False before init()."""
     known = session.current_or_none()
-    return known is not None and lib.rueda_session_status(known.local) != lib.RUEDA_OK
+    return known is not None and not known.waits and lib.rueda_session_status(known.local) != lib.RUEDA_OK
 
 
 def notices_descriptor() -> int:
@@ -82,6 +83,9 @@ def reset(timeout: Optional[float] = None) -> None:
     Handles of operations in flight fail. Process sets of add_process_set() belong to no job any more. Those of init() go
     on if all their members do; operations in the others raise ValueError. Names of operations begin anew, so objects
     that take part in collectives must be the same on all ranks, as after init().
+
+    A new worker that waits outside of a running job joins it so: the others hear that it is ready, and it comes with the
+    plan that their reset() leads to.
 
     timeout: in seconds; None for no limit but hvdrun's. Raises RemovedError if the job goes on without this process,
     UnsupportedError if it is not elastic, TimeoutError if the plan or ranks of it did not come, and another

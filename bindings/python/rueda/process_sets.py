@@ -153,6 +153,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def init(comm: Any = None, process_sets: Any = None) -> None:
     """Joins the job, and blocks until all ranks have joined. Does nothing if this process is a rank already.
 
+    In a new worker of an elastic job that runs already it does not block: the worker waits outside, with the rank and size
+    that it would have, until elastic.run or elastic.reset() joins the job. Until then the others go on without it.
+
     comm: which ranks form the job.
         None, an empty list, or a list of all ranks: all of them.
         A list of some ranks, under mpirun only: these are the job, in the list's order, and only they call init().

@@ -78,13 +78,21 @@ class Session:
         self.cross_rank = lib.rueda_cross_rank(self.pointer)
         self.cross_size = lib.rueda_cross_size(self.pointer)
         self.homogeneous = lib.rueda_is_homogeneous(self.pointer) == 1
-        if before is None and _is_newcomer(self.local):
-            self.__class__ = _Newcomer
+        self.waits = False  # whether the worker is outside of the job, and elastic.run or reset() is to join it
+        if before is None:
+            self._see_whether_new()
         self._name_spaces = collections.defaultdict(itertools.count)
         self.joins = collections.Counter()  # the number of joins that have ended, by process set
 
+    def _see_whether_new(self) -> None:
+        info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
+        errors.check(lib.rueda_membership(self.local, info))
+        self.waits = bool(info.waits)
+        if self.waits or (info.plan > 1 and info.holds_state == 0):
+            self.__class__ = _Newcomer
+
     def begin_training(self) -> None:
-        """Lets a worker that is new in a running job take part in operations: it has come to where the others are."""
+        """Lets a new worker in the plan of the others take part in operations: it has come to where they are."""
         with _lock:
             if self.__class__ is _Newcomer:
                 self.__class__ = Session
@@ -125,16 +133,10 @@ class Session:
 
 
 class _Newcomer(Session):
-    """The session of a worker that is new in a running job, until elastic.run has begun."""
+    """The session of a new worker of a running job until elastic.run. If it waits, its numbers are as if it had joined."""
 
     pointer = property(newcomers.refuse)  # type: ignore[assignment]
     require_part = newcomers.refuse  # type: ignore[assignment]
-
-
-def _is_newcomer(pointer: Any) -> bool:
-    info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
-    errors.check(lib.rueda_membership(pointer, info))
-    return info.plan > 1 and info.holds_state == 0
 
 
 def watch(watcher: watchers.Watcher) -> None:
@@ -186,7 +188,7 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
         begun = _session is None
         if begun:
             part = listed if listed is not None and _is_part(listed) else []
-            if communicator is not None or part or sets:
+            if options is None:
                 options = _InitOptions(communicator, part, sets)
             session = Session(options)
             session.part = part
@@ -218,7 +220,7 @@ def _is_communicator(comm: Any) -> bool:
 
 
 class _InitOptions:
-    """rueda_init_options for a communicator of mpi4py or a part of mpirun's ranks, and with process sets. Must live
+    """rueda_init_options, perhaps for a communicator of mpi4py or a part of mpirun's ranks, or with process sets. Must live
     until the session is made."""
 
     def __init__(self, communicator: Any, part: Sequence[int], sets: Sequence[Sequence[int]]):
@@ -230,7 +232,7 @@ class _InitOptions:
             {"struct_size": ffi.sizeof("rueda_process_set"), "ranks": ranks, "count": len(ranks)} for ranks in self._ranks])  # fmt: skip
         self.pointer = ffi.new("rueda_init_options*", {
             "struct_size": ffi.sizeof("rueda_init_options"), "process_sets": self._sets, "process_set_count": len(sets),
-            "mpi_comm": ffi.cast("void*", address), "ranks": self._part, "rank_count": len(part)})  # fmt: skip
+            "mpi_comm": ffi.cast("void*", address), "ranks": self._part, "rank_count": len(part), "wait_outside": 1})  # fmt: skip
 
 
 def _ranks_of(comm: Any) -> List[int]:

@@ -65,6 +65,19 @@ TEST_CASE("a worker that comes late finds the latest plan though older ones are 
   CHECK(hearing.members->await_plan(9, late()).value().rank_of(1) == 0);
 }
 
+TEST_CASE("a worker sees the present plan though it is not in it") {
+  Hearing hearing;
+  hearing.publish(1, {0});
+  hearing.publish(2, {0, 5});
+  hearing.listen();
+  const auto present = hearing.members->present(late());
+  REQUIRE(present.ok());
+  CHECK(present.value().rank_of(1) == -1);
+  REQUIRE(hearing.server->set(removed_key("job", 1), "1").ok());
+  CHECK(hearing.members->await_plan(0, late()).status().code() == Code::kRemoved);
+  CHECK(hearing.members->present(late()).status().code() == Code::kRemoved);
+}
+
 TEST_CASE("a worker that a plan leaves out waits for a later one, and one that is removed is told so") {
   Hearing hearing;
   hearing.listen();

@@ -32,6 +32,15 @@ TEST_CASE("a plan knows each worker's rank and how many share its host") {
   CHECK(plan.workers_beside(2) == 1);
 }
 
+TEST_CASE("a worker that comes to a plan is behind the others of its host, and last on a host of its own") {
+  const Plan beside = some_plan().with({9, "a", 2, 0});
+  CHECK(beside.workers.size() == 5);
+  CHECK(beside.rank_of(9) == 2);
+  CHECK(beside.rank_of(1) == 3);
+  CHECK(beside.number == some_plan().number);
+  CHECK(some_plan().with({9, "d", 0, 0}).rank_of(9) == 4);
+}
+
 TEST_CASE("a plan that breaks a limit cannot be read") {
   Plan plan = some_plan();
   REQUIRE(readable(plan));

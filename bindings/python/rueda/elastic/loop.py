@@ -48,6 +48,7 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
     def wrapper(state: Any, *args: Any, **kwargs: Any) -> Any:
         job = make_round()
         try:
+            _take_part()
             job.begin(state)
             wants_sync, joined = True, False
             while True:
@@ -107,7 +108,6 @@ class _Agreed(Round):
         if not isinstance(state, State):
             raise ValueError(f"the first argument is a {type(state).__name__}; give a State, such as TorchState(model=...)")
         self._listener = Listener(state)
-        session.current().begin_training()
 
     def failed(self, state: Any) -> None:
         state._failed()
@@ -139,6 +139,17 @@ def _reset() -> None:
     except RemovedError:
         session.shutdown()
         raise SystemExit(0) from None
+
+
+def _take_part() -> None:
+    """A new worker has come to where the others are. One that has waited outside joins them, which interrupts them."""
+    known = session.current_or_none()
+    if known is None:
+        return  # run_fn() with a job of the program's own, or an error that the function meets as well
+    if known.waits:
+        _reset()
+    else:
+        known.begin_training()
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
