@@ -54,11 +54,36 @@ inline Membership Session::membership() const {
           info.waits != 0};
 }
 
+/// A descriptor that is readable while there is a notice that `membership` has not reported, for poll and the like. Do
+/// not read or close it. It stays the same after `reset`; `shutdown` and the destructor close it. Error: the job is not
+/// elastic, or no descriptor is left.
+inline int Session::membership_fd() const {
+  int32_t fd = -1;
+  check(rueda_membership_fd(session_, &fd));
+  return fd;
+}
+
 /// The number that hvdrun gave this worker. Error: the job is not elastic.
 inline int64_t Session::worker_id() const {
   const int64_t id = rueda_worker_id(session_);
   if (id < 0) check(rueda_last_error_code());
   return id;
+}
+
+/// The number of the worker that has `rank` in the session's plan. InvalidArgument: no such rank. Error: the job is not
+/// elastic.
+inline int64_t Session::worker_at(int32_t rank) const {
+  const int64_t id = rueda_worker_at(session_, rank);
+  if (id < 0) check(rueda_last_error_code());
+  return id;
+}
+
+/// Returns whether the worker with this rank was a member of an earlier plan, so that it has the training state. In
+/// every plan but the first, rank 0 has it. Errors as `worker_at`.
+inline bool Session::holds_state(int32_t rank) const {
+  const int32_t holds = rueda_holds_state(session_, rank);
+  if (holds < 0) check(rueda_last_error_code());
+  return holds == 1;
 }
 
 }  // namespace rueda

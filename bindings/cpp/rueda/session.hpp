@@ -63,7 +63,10 @@ class Session {
   void reset(Seconds timeout = Seconds(0)) const;
   void abort(const std::string& reason) const;
   Membership membership() const;
+  int membership_fd() const;
   int64_t worker_id() const;
+  int64_t worker_at(int32_t rank) const;
+  bool holds_state(int32_t rank) const;
   /// Throws the reason if the session can take no more operations.
   void check_status() const { check(rueda_session_status(session_)); }
   rueda_session* c_session() const noexcept { return session_; }
@@ -80,9 +83,8 @@ class Session {
     check(rueda_start_timeline(session_, path.c_str(), mark_cycles ? 1 : 0));
   }
   void stop_timeline() const { check(rueda_stop_timeline(session_)); }
-  /// Sets the callback that tells what the program is doing; an empty one removes it. A callback that was replaced may
-  /// still be running and is destroyed afterwards; none runs after `shutdown` or the destructor has returned.
-  /// NotInitialized: the session is over.
+  /// Sets the callback that tells what the program is doing; an empty one removes it. A replaced callback may still run
+  /// and is destroyed afterwards; none runs after `shutdown` or the destructor. NotInitialized: the session is over.
   void set_activity_callback(ActivityCallback callback) const {
     detail::Activity::set(activity_.get(), session_, std::move(callback));
   }
