@@ -158,6 +158,9 @@ Identity ElasticJob::identity_in(const Plan& plan) const {
   identity.local_size = plan.workers_beside(identity.rank);
   identity.host = plan.workers[static_cast<size_t>(identity.rank)].host;
   identity.job = planned_job(parts_.identity.job, plan.number);
+  identity.elastic.number = plan.number;
+  identity.elastic.slot = plan.workers[static_cast<size_t>(identity.rank)].slot;
+  for (const PlannedWorker& worker : plan.workers) identity.elastic.workers.push_back(worker.id);
   return identity;
 }
 

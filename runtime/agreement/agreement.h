@@ -82,7 +82,7 @@ struct AgreementConfig {
   bool relayed = false;                     ///< frames travel through relays, in a tree: see `Relay`
   int upstream = 0;                         ///< rank through which this one reaches rank 0, for sentences
   uint64_t slot_bytes = kDefaultSlotBytes;  ///< as in `BatchShape`
-  std::vector<std::string> hosts;           ///< by rank, for sentences
+  RankNames names;                          ///< for sentences
   std::vector<int> host_of;                 ///< by rank: number of its host, for new sets; empty: all on one
   std::vector<SetMembers> sets;             ///< at least the global set; each rank's numbers for these are their ids
   /// Chooses the algorithm of a batch. Only the arbiter calls it. If it returns an error, the operations of the batch

@@ -34,7 +34,7 @@ Arbiter::State::Set& Arbiter::State::add_set(const SetMembers& members) {
   return set;
 }
 
-std::string Arbiter::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
+std::string Arbiter::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.names); }
 
 Arbiter::Arbiter(const AgreementConfig& config) : state_(std::make_unique<State>(config)) {}
 Arbiter::~Arbiter() = default;

@@ -44,7 +44,7 @@ Status Arbiter::State::no_neutral(const Ref& ref) const {
   }
   if (why.empty()) return {};
   const std::string what = entry.name.empty() ? " without a name" : " \"" + entry.name + "\"";
-  const std::string who = rank_ranges(absent, config.hosts) + (absent.size() == 1 ? " has" : " have");
+  const std::string who = rank_ranges(absent, config.names) + (absent.size() == 1 ? " has" : " have");
   return {Code::kMismatch, name_of(metadata.kind) + what + of_set(*entry.set) + ": " + who + " joined, and " + why,
           absent.front()};
 }

@@ -195,7 +195,7 @@ Status Arbiter::State::mismatch(const Ref& ref) const {
     at->metadata = &differing.metadata;
   }
   const std::string what = entry.name.empty() ? "#" + std::to_string(ref.occurrence) : "\"" + entry.name + "\"";
-  return {Code::kMismatch, mismatch_sentence(what + of_set(*entry.set), sent, config.hosts)};
+  return {Code::kMismatch, mismatch_sentence(what + of_set(*entry.set), sent, config.names)};
 }
 
 /// Writes one error verdict for the occurrence and everything that shares a group with it. Callers do not come here

@@ -103,7 +103,7 @@ void Arbiter::State::spoil(const std::string& name) {
   std::sort(known.lists.begin(), known.lists.end(), [](const auto& a, const auto& b) { return a.by < b.by; });
   std::string sentence = print_name(name) + ": ";
   for (const SetName::Given& given : known.lists) {
-    sentence += (&given == &known.lists.front() ? "" : ", ") + rank_ranges(given.by, config.hosts) + " asked for " +
+    sentence += (&given == &known.lists.front() ? "" : ", ") + rank_ranges(given.by, config.names) + " asked for " +
                 print_list(given.ranks);
   }
   known.spoiled = Status(Code::kMismatch, bounded_sentence(sentence));
@@ -194,7 +194,7 @@ bool Arbiter::State::take_give_up_set(int rank, WireReader& reader) {
     (key.counts[member] > number ? have : have_not).push_back(asked.second[member]);
   }
   const std::string sentence = print_name(asked.first) + " of " + print_list(asked.second) + ", asked for by " +
-                               rank_ranges(have, config.hosts) + " and not by " + rank_ranges(have_not, config.hosts) +
+                               rank_ranges(have, config.names) + " and not by " + rank_ranges(have_not, config.names) +
                                ": " + why.sentence();
   const Status named(why.code(), bounded_sentence(sentence), why.rank());
   refuse(asked, key, number, named);

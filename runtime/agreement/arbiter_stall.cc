@@ -101,8 +101,8 @@ std::string Arbiter::State::of_set(const Set& set) {
 /// "submitted by ranks 0-1 (host a), not by rank 2 (host b)".
 std::string Arbiter::State::who_has(const Ref& ref) const {
   const Stalled stalled = describe_stalled(ref, {});
-  return "submitted by " + rank_ranges(stalled.have, config.hosts) + ", not by " +
-         rank_ranges(stalled.lack, config.hosts);
+  return "submitted by " + rank_ranges(stalled.have, config.names) + ", not by " +
+         rank_ranges(stalled.lack, config.names);
 }
 
 }  // namespace rueda::core

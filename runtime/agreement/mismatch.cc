@@ -83,7 +83,7 @@ constexpr Field kFields[] = {
 constexpr size_t kMostRangeBytes = 400;
 
 /// "ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]", or empty if all sent the same.
-std::string who_sent_what(const Field& field, std::span<const Sent> sent, std::span<const std::string> hosts) {
+std::string who_sent_what(const Field& field, std::span<const Sent> sent, const RankNames& names) {
   // In order of first appearance, so that the lowest rank's value comes first in the sentence.
   std::vector<std::pair<std::string, std::vector<int>>> values;
   for (const Sent& each : sent) {
@@ -96,17 +96,17 @@ std::string who_sent_what(const Field& field, std::span<const Sent> sent, std::s
   if (values.size() < 2) return {};
   std::string text;
   for (const auto& [value, ranks] : values) {
-    text += (text.empty() ? "" : ", ") + bounded_rank_ranges(ranks, hosts, kMostRangeBytes) + " sent " + value;
+    text += (text.empty() ? "" : ", ") + bounded_rank_ranges(ranks, names, kMostRangeBytes) + " sent " + value;
   }
   return text;
 }
 
 }  // namespace
 
-std::string mismatch_sentence(const std::string& what, std::span<const Sent> sent, std::span<const std::string> hosts) {
+std::string mismatch_sentence(const std::string& what, std::span<const Sent> sent, const RankNames& names) {
   std::string fields;
   for (const Field& field : kFields) {
-    const std::string who = who_sent_what(field, sent, hosts);
+    const std::string who = who_sent_what(field, sent, names);
     if (!who.empty()) fields += (fields.empty() ? "" : "; ") + std::string(field.name) + " differs: " + who;
   }
   // If even the kinds differ, no kind can stand at the head of the sentence.

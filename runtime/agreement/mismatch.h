@@ -19,6 +19,6 @@ struct Sent {
 ///   allreduce "w1": shape differs: ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]
 ///
 /// `what` names the tensor and its set: `"w1"` or `#4`. `sent` is ascending by rank and not empty.
-std::string mismatch_sentence(const std::string& what, std::span<const Sent> sent, std::span<const std::string> hosts);
+std::string mismatch_sentence(const std::string& what, std::span<const Sent> sent, const RankNames& names);
 
 }  // namespace rueda::core

@@ -72,7 +72,7 @@ Participant::State::Key& Participant::State::key_of(Set& set, const Request& req
   return *known;
 }
 
-std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
+std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.names); }
 
 /// The sentence of an operation that fails because its set is over. It says what ended the set, what needed the set,
 /// and, if steps seem to be uneven, what to do about that.

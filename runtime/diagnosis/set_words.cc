@@ -8,7 +8,6 @@
 
 #include "runtime/base/own_names.h"
 #include "runtime/base/printable.h"
-#include "runtime/base/rank_ranges.h"
 
 namespace rueda::core {
 namespace {
@@ -30,10 +29,9 @@ std::string of_set(std::string_view name, const std::vector<int>& ranks) {
   return " of " + set_words(name, ranks);
 }
 
-std::string who_joined(const std::vector<int>& joined, const std::vector<int>& missing,
-                       const std::vector<std::string>& hosts) {
-  return fmt::format("{} {} for {}", rank_ranges(joined, hosts),
-                     joined.size() == 1 ? "has joined and waits" : "have joined and wait", rank_ranges(missing, hosts));
+std::string who_joined(const std::vector<int>& joined, const std::vector<int>& missing, const RankNames& names) {
+  return fmt::format("{} {} for {}", rank_ranges(joined, names),
+                     joined.size() == 1 ? "has joined and waits" : "have joined and wait", rank_ranges(missing, names));
 }
 
 }  // namespace rueda::core

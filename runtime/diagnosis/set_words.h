@@ -3,6 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/rank_ranges.h"
+
 namespace rueda::core {
 
 /// Names a process set for people: `process set "trio" (ranks 0-2)`, or `the process set of ranks 0-2` if it has no
@@ -13,7 +15,6 @@ std::string set_words(std::string_view name, std::vector<int> ranks);
 std::string of_set(std::string_view name, const std::vector<int>& ranks);
 
 /// Returns `ranks 0-1 (host a) have joined and wait for rank 2 (host a)`. Ranks ascending, neither list empty.
-std::string who_joined(const std::vector<int>& joined, const std::vector<int>& missing,
-                       const std::vector<std::string>& hosts);
+std::string who_joined(const std::vector<int>& joined, const std::vector<int>& missing, const RankNames& names);
 
 }  // namespace rueda::core

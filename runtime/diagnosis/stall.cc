@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/base/rank_ranges.h"
 #include "runtime/diagnosis/set_words.h"
 
 namespace rueda::core {
@@ -111,21 +110,22 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
   return verdict;
 }
 
-std::string describe(const StallReport& report, const std::vector<std::string>& hosts) {
+std::string describe(const StallReport& report, const RankNames& names) {
   std::string what = fmt::format("{}", fmt::join(report.what, ", "));
   if (report.more > 0) what += fmt::format(" and {} more", report.more);
   what += report.of;
   const double seconds = std::chrono::duration<double>(report.age).count();
-  if (report.kind == StallKind::kRunning) return fmt::format("stall for {:.1f} s: {} is running", seconds, what);
+  const std::string since = fmt::format("for {:.1f} s{}", seconds, in_plan(names.plan));
+  if (report.kind == StallKind::kRunning) return fmt::format("stall {}: {} is running", since, what);
   const std::string who =
       report.kind == StallKind::kJoin
-          ? who_joined(report.have, report.lack, hosts)
-          : fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
-  if (!report.divergence) return fmt::format("stall for {:.1f} s: {}: {}", seconds, what, who);
+          ? who_joined(report.have, report.lack, names)
+          : fmt::format("submitted by {}, not by {}", rank_ranges(report.have, names), rank_ranges(report.lack, names));
+  if (!report.divergence) return fmt::format("stall {}: {}: {}", since, what, who);
   const bool all = report.elsewhere == report.lack;
-  const std::string these = all ? ", which" : "; " + rank_ranges(report.elsewhere, hosts);
-  return fmt::format("divergence for {:.1f} s: {}: {}{} submitted {} instead: each side waits for the other", seconds,
-                     what, who, these, fmt::join(report.instead, ", "));
+  const std::string these = all ? ", which" : "; " + rank_ranges(report.elsewhere, names);
+  return fmt::format("divergence {}: {}: {}{} submitted {} instead: each side waits for the other", since, what, who,
+                     these, fmt::join(report.instead, ", "));
 }
 
 }  // namespace rueda::core

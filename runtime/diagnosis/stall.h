@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/rank_ranges.h"
 
 namespace rueda::core {
 
@@ -72,7 +73,7 @@ class StallJudge {
   std::map<Waiting, std::chrono::nanoseconds> next_;  ///< the age at which a stall is reported again
 };
 
-/// Returns `stall for 31.0 s: "w1" and 2 more: submitted by ...`. `hosts` is by rank.
-std::string describe(const StallReport& report, const std::vector<std::string>& hosts);
+/// Returns `stall for 31.0 s: "w1" and 2 more: submitted by ...`; in an elastic job `stall for 31.0 s in plan 2: ...`.
+std::string describe(const StallReport& report, const RankNames& names);
 
 }  // namespace rueda::core

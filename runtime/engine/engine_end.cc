@@ -81,9 +81,9 @@ void Engine::epoch_over(const Status& why) noexcept {
     const std::string evidence = waited ? fmt::format("{:.1f} ms after the first evidence",
                                                       std::chrono::duration<double, std::milli>(*waited).count())
                                         : "before any evidence";
-    log(LogLevel::kInfo, "rank {}: the epoch is over, {}: {}", plan_.rank, evidence, why.sentence());
+    log(LogLevel::kInfo, "{}: the epoch is over, {}: {}", plan_.own_name(), evidence, why.sentence());
   } catch (const std::exception& error) {
-    log(LogLevel::kWarning, "rank {}: in the end of the epoch: {}", plan_.rank, failure_of(error).sentence());
+    log(LogLevel::kWarning, "{}: in the end of the epoch: {}", plan_.own_name(), failure_of(error).sentence());
   }
 }
 
@@ -103,11 +103,11 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
   } else if (known) {
     whom = plan_.name_of(awaited);
   } else if (awaited == Mesh::kOthers) {
-    whom = "some of " + rank_ranges(others, {});
+    whom = "some of " + rank_ranges(others, {{}, plan_.elastic.workers});
   }
   return {
       Code::kTimeout,
-      fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
+      fmt::format("{}: {} ran longer than {}; it waited for {}", plan_.own_name(), what, describe(batch.limit), whom),
       known && !launched ? awaited : plan_.rank};
 }
 
@@ -127,8 +127,8 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
     epoch_over(ran_too_long(batch, what));
     return;
   }
-  epoch_over(
-      Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
+  epoch_over(Status(result.code(), fmt::format("{}: {} failed: {}", plan_.own_name(), what, result.sentence()),
+                    result.rank()));
 }
 
 /// A peer that is slow or stopped may still write what this rank has given it to write, so before the caller hears of

@@ -84,13 +84,9 @@ std::vector<std::string> Engine::look_for_stalls(SteadyClock::time_point now, St
     const std::vector<int> asked = inquiry_.begin(std::move(verdict), now);
     turn_->ask(asked, inquiry_.ask());
   }
-  std::vector<std::string> names;
-  std::vector<std::string> hosts;
-  for (int rank = 0; rank < plan_.size; ++rank) {
-    names.push_back(plan_.name_of(rank));
-    hosts.push_back(plan_.ranks[static_cast<size_t>(rank)].host);
-  }
-  std::optional<StallText> text = inquiry_.due(now, names, hosts);
+  std::vector<std::string> full_names;
+  for (int rank = 0; rank < plan_.size; ++rank) full_names.push_back(plan_.name_of(rank));
+  std::optional<StallText> text = inquiry_.due(now, full_names, plan_.names());
   if (!text) return {};
   if (text->shut_down) {
     end = Status(Code::kTimeout,

@@ -113,7 +113,7 @@ AgreementConfig Engine::agreement_config() const {
   config.relayed = uses_control_tree(plan_);
   config.upstream = control_upstream(plan_);
   config.slot_bytes = formation_.segment->layout().slot_bytes;
-  for (const Endpoint& endpoint : plan_.ranks) config.hosts.push_back(endpoint.host);
+  config.names = plan_.names();
   config.host_of = plan_.host_of;
   config.sets = {global_set(plan_)};
   if (tuning_ == nullptr) return config;  // only rank 0 chooses

@@ -124,17 +124,16 @@ void Inquiry::answer(int rank, const Answer& answer) {
 }
 
 /// A rank's own words, or that there are none.
-std::string Inquiry::answer_of(int rank, const std::vector<std::string>& names) const {
+std::string Inquiry::answer_of(int rank, const std::vector<std::string>& full_names) const {
   const auto answer = answers_.find(rank);
-  return fmt::format("{}: {}", names[static_cast<size_t>(rank)],
+  return fmt::format("{}: {}", full_names[static_cast<size_t>(rank)],
                      answer != answers_.end() ? answer->second.text : "does not answer; it may be stopped or busy");
 }
 
 /// How far the members are with a batch that runs, and for which ranks they wait. The ranks that hold it up are told in
 /// full: those that have not started it, those that wait for no other, and those that do not answer. Returns no lines
 /// if the batch has ended meanwhile.
-std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t batch,
-                                              const std::vector<std::string>& hosts) {
+std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t batch, const RankNames& names) {
   // Each member falls into one of: not asked, silent, or one of the three stages it told.
   std::map<BatchStage, std::vector<int>> at;
   std::map<int, std::vector<int>> waiting;
@@ -157,22 +156,22 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
   if (at[BatchStage::kOver].size() == report.have.size()) return {};  // it ended between the question and the answers
   std::vector<std::string> parts;
   const auto add = [&](const char* how, const std::vector<int>& ranks) {
-    if (!ranks.empty()) parts.push_back(how + rank_ranges(ranks, hosts));
+    if (!ranks.empty()) parts.push_back(how + rank_ranges(ranks, names));
   };
   add("finished by ", at[BatchStage::kOver]);
   add("started by ", at[BatchStage::kRunning]);
   add("not started by ", at[BatchStage::kNotStarted]);
   add("no answer from ", silent);
   if (not_asked > 0) parts.push_back(fmt::format("{} more ranks were not asked", not_asked));
-  std::vector<std::string> lines = {fmt::format("{}: {}", describe(report, hosts), fmt::join(parts, ", "))};
+  std::vector<std::string> lines = {fmt::format("{}: {}", describe(report, names), fmt::join(parts, ", "))};
   // One line for all that wait for the same rank: usually one rank holds up all others.
   for (const auto& [awaited, ranks] : waiting) {
-    const std::string whom = awaited >= 0               ? rank_ranges({&awaited, 1}, hosts)
+    const std::string whom = awaited >= 0               ? rank_ranges({&awaited, 1}, names)
                              : awaited == Mesh::kOthers ? "ranks that only the network library knows"
                              : awaited == Mesh::kDevice ? "its device, on which the batch is launched and not finished"
                                                         : "no other rank";
     lines.push_back(
-        fmt::format("  {} {} for {}", rank_ranges(ranks, hosts), ranks.size() == 1 ? "waits" : "wait", whom));
+        fmt::format("  {} {} for {}", rank_ranges(ranks, names), ranks.size() == 1 ? "waits" : "wait", whom));
   }
   // `due` adds what these ranks say to the end of the report.
   behind.insert(behind.end(), waiting[Mesh::kNobody].begin(), waiting[Mesh::kNobody].end());
@@ -184,26 +183,26 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
 }
 
 /// The reports in the verdict's order, then what ranks said of themselves: one rank may be missing in several reports.
-std::optional<StallText> Inquiry::due(SteadyClock::time_point now, const std::vector<std::string>& names,
-                                      const std::vector<std::string>& hosts) {
+std::optional<StallText> Inquiry::due(SteadyClock::time_point now, const std::vector<std::string>& full_names,
+                                      const RankNames& names) {
   if (!under_way() || (answers_.size() < asked_.size() && now < end_)) return std::nullopt;
   StallText text;
   size_t batch = 0;  // answers name batches by their order in the question
   for (const StallReport& report : verdict_.reports) {
     if (report.kind == StallKind::kRunning) {
-      const std::vector<std::string> lines = progress_of(report, batch++, hosts);
+      const std::vector<std::string> lines = progress_of(report, batch++, names);
       text.lines.insert(text.lines.end(), lines.begin(), lines.end());
       continue;
     }
-    text.lines.push_back(describe(report, hosts));
+    text.lines.push_back(describe(report, names));
     // The reason is about the first report that is over its limit, else about the first of all.
     if (text.missing >= 0 && (text.shut_down || !report.over)) continue;
     text.shut_down = report.over;
     text.missing = report.lack.front();
-    text.reason = fmt::format("{}; {}", text.lines.back(), answer_of(text.missing, names));
+    text.reason = fmt::format("{}; {}", text.lines.back(), answer_of(text.missing, full_names));
   }
   if (verdict_.more > 0) text.lines.push_back(fmt::format("and {} more such groups", verdict_.more));
-  for (const int rank : told_) text.lines.push_back("  " + answer_of(rank, names));
+  for (const int rank : told_) text.lines.push_back("  " + answer_of(rank, full_names));
   if (not_asked_ > 0) text.lines.push_back(fmt::format("  {} more ranks were not asked", not_asked_));
   verdict_ = {};  // not under way any more
   return text;

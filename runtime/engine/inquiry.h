@@ -89,15 +89,15 @@ class Inquiry {
   /// The number that an answer must carry.
   uint64_t number() const { return ask_.number; }
   void answer(int rank, const Answer& answer);
-  /// Returns the report once, when all have answered or their time is over. `names` by rank ("rank 3 (host b, pid 7)"),
-  /// `hosts` by rank.
-  std::optional<StallText> due(SteadyClock::time_point now, const std::vector<std::string>& names,
-                               const std::vector<std::string>& hosts);
+  /// Returns the report once, when all have answered or their time is over. `full_names` by rank ("rank 3 (host b, pid
+  /// 7)").
+  std::optional<StallText> due(SteadyClock::time_point now, const std::vector<std::string>& full_names,
+                               const RankNames& names);
   bool under_way() const { return !verdict_.reports.empty(); }
 
  private:
-  std::string answer_of(int rank, const std::vector<std::string>& names) const;
-  std::vector<std::string> progress_of(const StallReport& report, size_t batch, const std::vector<std::string>& hosts);
+  std::string answer_of(int rank, const std::vector<std::string>& full_names) const;
+  std::vector<std::string> progress_of(const StallReport& report, size_t batch, const RankNames& names);
 
   StallVerdict verdict_;
   Ask ask_;

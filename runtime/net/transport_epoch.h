@@ -30,12 +30,16 @@ struct TransportEpoch {
   std::vector<PeerAddress> ranks;  ///< by rank, own included
   /// For how long a peer may accept a connection and not prove itself. 0: for ever.
   std::chrono::nanoseconds unproven_limit = std::chrono::seconds(30);
+  std::vector<int64_t> workers = {};  ///< by rank, for sentences; empty unless the job is elastic
 
   int size() const { return static_cast<int>(ranks.size()); }
   const PeerAddress& peer(int other) const { return ranks[static_cast<size_t>(other)]; }
   HelloScope hello_scope() const { return {job, epoch, rank, size(), keyed ? key : SecretKey(), {}}; }
-  /// "rank 3 (host b, pid 77)"
-  std::string name_of(int other) const { return rank_name(other, peer(other).host, peer(other).pid); }
+  /// As `rank_name`: "rank 3 (host b, pid 77)".
+  std::string name_of(int other) const {
+    const auto at = static_cast<size_t>(other);
+    return rank_name(other, peer(other).host, peer(other).pid, at < workers.size() ? workers[at] : -1);
+  }
 };
 
 /// The first byte of every connection says what follows.

@@ -27,10 +27,10 @@ class Column {
   }
   bool agrees() const { return values_.size() < 2; }
   /// `"none" on ranks 0-2 (host a), "fp16" on rank 3 (host b)`
-  std::string text(std::span<const std::string> hosts) const {
+  std::string text(const RankNames& names) const {
     std::string text;
     for (const auto& [value, ranks] : values_) {
-      text += (text.empty() ? "\"" : ", \"") + value + "\" on " + rank_ranges(ranks, hosts);
+      text += (text.empty() ? "\"" : ", \"") + value + "\" on " + rank_ranges(ranks, names);
     }
     return text;
   }
@@ -42,10 +42,10 @@ class Column {
 /// Columns with their names, in the order of the lines.
 using Table = std::vector<std::pair<std::string, Column>>;
 
-std::vector<std::string> hosts_of(std::span<const Wish> wishes) {
-  std::vector<std::string> hosts;
-  for (const Wish& wish : wishes) hosts.push_back(wish.endpoint.host);
-  return hosts;
+RankNames names_in(std::span<const Wish> wishes) {
+  RankNames names;
+  for (const Wish& wish : wishes) names.hosts.push_back(wish.endpoint.host);
+  return names;
 }
 
 /// Adds a column for each setting with this mark. A rank whose settings cannot be read shows as "(unreadable)".
@@ -68,10 +68,10 @@ void add_settings(std::span<const Wish> wishes, Agreed mark, Table& table) {
 }
 
 /// A line for each column in which ranks differ.
-std::string differences(const Table& table, std::span<const std::string> hosts) {
+std::string differences(const Table& table, const RankNames& names) {
   std::string text;
   for (const auto& [name, column] : table) {
-    if (!column.agrees()) text += "\n  " + name + ": " + column.text(hosts);
+    if (!column.agrees()) text += "\n  " + name + ": " + column.text(names);
   }
   return text;
 }
@@ -103,8 +103,8 @@ Table start_table(std::span<const Wish> wishes) {
 }  // namespace
 
 Status admit(std::span<const Wish> wishes) {
-  const auto hosts = hosts_of(wishes);
-  const std::string program = differences(program_table(wishes), hosts);
+  const RankNames names = names_in(wishes);
+  const std::string program = differences(program_table(wishes), names);
   // Another protocol or build may encode the rest differently, so nothing else is compared.
   if (!program.empty()) return {Code::kMismatch, "init: the ranks run different programs:" + program};
   for (const Wish& wish : wishes) {
@@ -115,7 +115,7 @@ Status admit(std::span<const Wish> wishes) {
   }
   Table settings;
   add_settings(wishes, Agreed::kMustMatch, settings);
-  const std::string start = differences(start_table(wishes), hosts) + differences(settings, hosts);
+  const std::string start = differences(start_table(wishes), names) + differences(settings, names);
   if (!start.empty()) return {Code::kMismatch, "init: the ranks were started differently:" + start};
   return {};
 }
@@ -124,9 +124,9 @@ std::vector<std::string> overruled(std::span<const Wish> wishes) {
   Table table;
   add_settings(wishes, Agreed::kRankZero, table);
   std::vector<std::string> sentences;
-  const auto hosts = hosts_of(wishes);
+  const RankNames names = names_in(wishes);
   for (const auto& [name, column] : table) {
-    if (!column.agrees()) sentences.push_back(name + " is " + column.text(hosts) + "; rank 0's value holds for all");
+    if (!column.agrees()) sentences.push_back(name + " is " + column.text(names) + "; rank 0's value holds for all");
   }
   return sentences;
 }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "runtime/base/rank_ranges.h"
-
 namespace rueda::core {
 namespace {
 
@@ -55,7 +53,20 @@ int EpochPlan::cross_size() const {
 
 std::string EpochPlan::name_of(int other) const {
   const Endpoint& endpoint = ranks[static_cast<size_t>(other)];
-  return rank_name(other, endpoint.host, endpoint.pid);
+  return rank_name(other, endpoint.host, endpoint.pid, worker_of(other));
+}
+
+std::string EpochPlan::own_name() const { return worker_name(worker_of(rank), rank, elastic.number); }
+
+int64_t EpochPlan::worker_of(int other) const {
+  const auto at = static_cast<size_t>(other);
+  return at < elastic.workers.size() ? elastic.workers[at] : -1;
+}
+
+RankNames EpochPlan::names() const {
+  RankNames names{{}, elastic.workers, elastic.number};
+  for (const Endpoint& endpoint : ranks) names.hosts.push_back(endpoint.host);
+  return names;
 }
 
 bool EpochPlan::homogeneous() const {

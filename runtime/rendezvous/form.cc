@@ -19,6 +19,7 @@ Result<Formation> form_alone(const Identity& identity, const Settings& settings)
   plan.job = identity.job;
   plan.epoch = kLoneEpoch;
   plan.settings = settings;
+  plan.elastic = identity.elastic;
   Endpoint self;
   self.host = identity.host;
   self.pid = ::getpid();

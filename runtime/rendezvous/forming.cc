@@ -72,6 +72,7 @@ TransportEpoch transport_epoch(const Formation& formation) {
   const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(plan.settings.peer_timeout);
   epoch.unproven_limit = patience.count() > 0 ? std::max(patience, epoch.unproven_limit) : std::chrono::nanoseconds(0);
   for (const Endpoint& rank : plan.ranks) epoch.ranks.push_back({rank.host, rank.pid, rank.addresses, rank.port});
+  epoch.workers = plan.elastic.workers;
   return epoch;
 }
 
@@ -84,11 +85,12 @@ Forming::Forming(const Identity& identity, Store& store, const Settings& setting
       settings_(settings),
       deadline_(deadline),
       options_(options),
-      roll_call_(store, identity.job, identity.size) {
+      roll_call_(store, identity.job, identity.size, identity.elastic.workers) {
   formation_.plan.job = identity.job;
   formation_.plan.rank = identity.rank;
   formation_.plan.size = identity.size;
   formation_.plan.settings = settings;
+  formation_.plan.elastic = identity.elastic;
   formation_.key = identity.key;
 }
 
@@ -147,7 +149,9 @@ Status Forming::open_listeners() {
   return {};
 }
 
-std::string Forming::own_name() const { return rank_name(identity_.rank, identity_.host, ::getpid()); }
+std::string Forming::own_name() const {
+  return rank_name(identity_.rank, identity_.host, ::getpid(), formation_.plan.worker_of(identity_.rank));
+}
 
 /// The wish of a rank that is unfit stays: rank 0 shall find it. This returns the reason then.
 Status Forming::leave_wish(const Status& fit) {

@@ -16,8 +16,9 @@ struct Identity {
   std::string host;    ///< the launcher's name, else gethostname
   std::string job = "job";
   JobKey key;
-  std::string worker;    ///< as in Endpoint
-  std::string launcher;  ///< what gave rank and size: "hvdrun", "Open MPI", ...; empty if options or defaults did
+  std::string worker;        ///< as in Endpoint
+  std::string launcher;      ///< what gave rank and size: "hvdrun", "Open MPI", ...; empty if options or defaults did
+  ElasticPlan elastic = {};  ///< in an elastic job, once a plan has this worker
 };
 
 /// What init's caller gave. The environment gives what is empty here.

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "runtime/base/rank_ranges.h"
 #include "runtime/store/store_keys.h"
 
 namespace rueda::core {
@@ -106,7 +105,7 @@ Status RollCall::who_is_absent() {
 Status RollCall::missing(const std::vector<int>& ranks) {
   const std::string away = store_.turned_away();
   return {Code::kTimeout,
-          "init: " + rank_ranges(ranks, {}) + " of " + std::to_string(size_) + " did not come before the deadline" +
+          "init: " + rank_ranges(ranks, names_) + " of " + std::to_string(size_) + " did not come before the deadline" +
               other_sizes() + came_twice() + (away.empty() ? "" : "; " + away),
           ranks.empty() ? -1 : ranks.front()};
 }

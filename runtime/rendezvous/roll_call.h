@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/rank_ranges.h"
 #include "runtime/rendezvous/wish.h"
 #include "runtime/store/store.h"
 
@@ -23,7 +24,9 @@ namespace rueda::core {
 /// The thread that forms the epoch uses it; it borrows the store.
 class RollCall {
  public:
-  RollCall(Store& store, std::string job, int size) : store_(store), job_(std::move(job)), size_(size) {}
+  /// `workers`: in an elastic job their numbers, by rank, for sentences.
+  RollCall(Store& store, std::string job, int size, std::vector<int64_t> workers = {})
+      : store_(store), job_(std::move(job)), size_(size), names_{{}, std::move(workers)} {}
 
   /// Leaves this rank's wish. Returns its number. A rank that is unfit leaves its reason so, and waits for
   /// no answer.
@@ -65,6 +68,7 @@ class RollCall {
   Store& store_;
   std::string job_;
   int size_;
+  const RankNames names_;
   using Numbered = std::vector<std::pair<int, int64_t>>;  ///< rank and number of wishes
   Numbered answered_;                                     ///< the readable ones, which rank 0 answers
   Numbered taken_;                                        ///< those without a mark yet

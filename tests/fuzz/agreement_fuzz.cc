@@ -19,7 +19,7 @@ AgreementConfig make_config() {
   AgreementConfig config;
   config.size = 2;
   config.cache_capacity = 2;
-  config.hosts = {"a", "a"};
+  config.names.hosts = {"a", "a"};
   config.sets = {{0, {0, 1}, {2}, true}, {1, {1, 0}, {2}, true}};
   config.select = [](const rueda::core::BatchShape&) -> rueda::core::Result<rueda::core::AlgorithmChoice> {
     return rueda::core::AlgorithmChoice{};

@@ -45,7 +45,7 @@ core::AgreementConfig make_config(Random& random, int ranks) {
   const int per_host = random.between(1, 3);
   std::vector<int> all;
   for (int rank = 0; rank < config.size; ++rank) {
-    config.hosts.push_back("host" + std::to_string(rank / per_host));
+    config.names.hosts.push_back("host" + std::to_string(rank / per_host));
     all.push_back(rank);
   }
   config.sets.push_back({core::kGlobalSet, all, {config.size}, true});

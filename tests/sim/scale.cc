@@ -43,7 +43,7 @@ void Scale::make() {
   plan_.settings.control_tree = core::Choice::kForce;
   std::vector<int> all(static_cast<size_t>(job_.ranks));
   std::iota(all.begin(), all.end(), 0);
-  for (const int host : host_of_) config_.hosts.push_back("h" + std::to_string(host));
+  for (const int host : host_of_) config_.names.hosts.push_back("h" + std::to_string(host));
   config_.sets = {core::arrange_set(core::kGlobalSet, all, host_of_)};
   config_.select = [](const core::BatchShape&) -> core::Result<core::AlgorithmChoice> {
     return core::AlgorithmChoice{};

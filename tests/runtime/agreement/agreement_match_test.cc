@@ -147,7 +147,7 @@ TEST_CASE("opaque tensors must have elements of one size") {
 
 TEST_CASE("a sentence about many ranks stays within four KiB") {
   AgreementConfig config = World::config_of(200);
-  for (std::string& host : config.hosts) host = std::string(60, 'h');
+  for (std::string& host : config.names.hosts) host = std::string(60, 'h');
   World world(config);
   for (int rank = 0; rank < 200; ++rank) world.submit(rank, World::tensor(std::string(1024, 'n'), {rank}));
   world.exchange();

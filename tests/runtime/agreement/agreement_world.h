@@ -21,7 +21,7 @@ class World {
     std::vector<int> all;
     for (int rank = 0; rank < size; ++rank) {
       all.push_back(rank);
-      config.hosts.push_back(rank < 3 ? "a" : "b");
+      config.names.hosts.push_back(rank < 3 ? "a" : "b");
     }
     config.sets.push_back({kGlobalSet, all, {size}, true});
     config.select = [](const BatchShape&) -> Result<AlgorithmChoice> { return AlgorithmChoice{1, 64, 5}; };

@@ -136,7 +136,7 @@ TEST_CASE("an environment is a snapshot in which empty variables are unset") {
 
 TEST_CASE("ranks are named as ranges, with their hosts where known") {
   const std::vector<std::string> hosts = {"a", "a", "b", "b"};
-  CHECK(rank_ranges(std::vector<int>{0, 1, 2, 3}, hosts) == "ranks 0-1 (host a), ranks 2-3 (host b)");
+  CHECK(rank_ranges(std::vector<int>{0, 1, 2, 3}, {hosts}) == "ranks 0-1 (host a), ranks 2-3 (host b)");
   CHECK(rank_ranges(std::vector<int>{0, 2, 3, 4, 9}, {}) == "rank 0, ranks 2-4, rank 9");
   CHECK(rank_ranges({}, {}).empty());
 }
@@ -144,6 +144,21 @@ TEST_CASE("ranks are named as ranges, with their hosts where known") {
 TEST_CASE("a rank is named with its host, and with its process where that is known") {
   CHECK(rank_name(3, "b", 77) == "rank 3 (host b, pid 77)");
   CHECK(rank_name(3, "b", 0) == "rank 3 (host b)");
+}
+
+TEST_CASE("in an elastic job a range of ranks says which workers they are, and ends where these do not go on") {
+  const RankNames names{{"a", "a", "a", "b", "b"}, {0, 2, 3, 4, 9}, 7};
+  const std::vector<int> all = {0, 1, 2, 3, 4};
+  CHECK(rank_ranges(all, names) ==
+        "rank 0 (worker 0, host a), ranks 1-2 (workers 2-3, host a), rank 3 (worker 4, host b), "
+        "rank 4 (worker 9, host b)");
+  CHECK(rank_ranges(all, {{}, names.workers, 7}) == "rank 0 (worker 0), ranks 1-3 (workers 2-4), rank 4 (worker 9)");
+  CHECK(bounded_rank_ranges(all, names, 55) == "rank 0 (worker 0, host a), ... (5 ranks in all)");
+  CHECK(rank_name(1, "a", 77, 2) == "rank 1 (worker 2, host a, pid 77)");
+  CHECK(worker_name(2, 1, 7) == "worker 2 (rank 1 of plan 7)");
+  CHECK(worker_name(-1, 1, 0) == "rank 1");
+  CHECK(in_plan(7) == " in plan 7");
+  CHECK(in_plan(0).empty());
 }
 
 TEST_CASE("a long list of ranks is cut between ranges and says how many there are") {

@@ -41,8 +41,16 @@ TEST_CASE("what waits for the same ranks is one report, with the oldest names fi
   CHECK(verdict.reports[0].more == 7);
   CHECK(verdict.reports[0].age == 51s);
   CHECK(verdict.reports[1].what == std::vector<std::string>{"v"});
-  CHECK(describe(verdict.reports[0], {"a", "a", "b"}) ==
+  CHECK(describe(verdict.reports[0], {{"a", "a", "b"}}) ==
         "stall for 51.0 s: w11, w10, w9, w8, w7 and 7 more: submitted by ranks 0-1 (host a), not by rank 2 (host b)");
+}
+
+TEST_CASE("in an elastic job a report names its plan, and the workers beside the ranks") {
+  StallJudge judge_of_one = judge();
+  const StallVerdict verdict = judge_of_one.look({stalled("w", {0, 2}, {1}, 40s)});
+  CHECK(describe(verdict.reports.at(0), {{"a", "a", "a"}, {0, 2, 3}, 5}) ==
+        "stall for 40.0 s in plan 5: w: submitted by rank 0 (worker 0, host a), rank 2 (worker 3, host a), not by "
+        "rank 1 (worker 2, host a)");
 }
 
 TEST_CASE("more groups than a screen holds are counted") {
@@ -152,7 +160,7 @@ TEST_CASE("a join that waits is a report of its own, at doubling intervals, and 
     CHECK_FALSE(verdict.shut_down);
     if (verdict.reports.empty()) continue;
     spoken.push_back(second);
-    CHECK_THAT(describe(verdict.reports.at(0), {"a", "a", "b"}),
+    CHECK_THAT(describe(verdict.reports.at(0), {{"a", "a", "b"}}),
                Contains("join of process set \"trio\" (ranks 0-2): ranks 0-1 (host a) have joined and wait for rank 2 "
                         "(host b)"));
   }

@@ -312,7 +312,7 @@ TEST_CASE("a frame, a segment and a hello of an older epoch are refused in the n
   AgreementConfig config;
   config.size = 2;
   config.rank = 1;
-  config.hosts = {"a", "a"};
+  config.names.hosts = {"a", "a"};
   config.sets = {SetMembers{kGlobalSet, {0, 1}, {2}, true}};
   config.select = [](const BatchShape&) { return AlgorithmChoice{}; };
   config.epoch = 1;
