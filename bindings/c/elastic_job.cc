@@ -167,7 +167,9 @@ Identity ElasticJob::identity_in(const Plan& plan) const {
 Settings ElasticJob::settings_in(const Plan& plan) const {
   Settings settings = parts_.settings;
   const bool file = !settings.timeline.empty() && settings.timeline != "DYNAMIC";
-  if (file && plan.number > 1) settings.timeline = path_in(settings.timeline, plan.number);
+  if (plan.number == 1) return settings;
+  if (file) settings.timeline = path_in(settings.timeline, plan.number);
+  if (!settings.dump_file.empty()) settings.dump_file = path_in(settings.dump_file, plan.number);
   return settings;
 }
 

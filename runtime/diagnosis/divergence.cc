@@ -56,9 +56,12 @@ bool overlap(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&b](int rank) { return b.count(rank) != 0; });
 }
 
-std::string names_of(const std::set<int>& ranks) {
-  const std::vector<int> list(ranks.begin(), ranks.end());
-  return rank_ranges(list, {});
+/// In an elastic job some workers may be in the next plan already. What they do there has nothing to do with the
+/// records of the plan before it, so only those of the latest plan are compared.
+uint64_t latest_plan(std::span<const RankDump> dumps) {
+  uint64_t latest = 0;
+  for (const RankDump& dump : dumps) latest = std::max(latest, dump.plan);
+  return latest;
 }
 
 /// The sets of one rank, by what all ranks know of them: name, members and order of asking.
@@ -90,8 +93,12 @@ class Sets {
 
 class Comparison {
  public:
-  explicit Comparison(std::span<const RankDump> dumps) : dumps_(dumps) {
-    for (const RankDump& dump : dumps) {
+  explicit Comparison(std::span<const RankDump> dumps) {
+    const uint64_t plan = latest_plan(dumps);
+    for (const RankDump& dump : dumps) (dump.plan == plan ? dumps_ : behind_).push_back(&dump);
+    if (!dumps_.empty()) names_ = {{}, dumps_.front()->workers, plan};
+    for (const RankDump* each : dumps_) {
+      const RankDump& dump = *each;
       sets_.emplace(dump.rank, Sets(dump));
       std::map<Key, size_t> seen;
       for (const DumpedOp& op : dump.operations) {
@@ -114,10 +121,13 @@ class Comparison {
     if (lines.empty()) lines = waiting_join();
     if (lines.empty()) lines = {nothing_waits()};
     if (std::string silent = silent_ranks(); !silent.empty()) lines.push_back(std::move(silent));
-    for (const RankDump& dump : dumps_) {
-      if (dump.left_out > 0)
+    for (const RankDump* late : behind_) {
+      lines.push_back(fmt::format("{} has not joined plan {} yet", late->who(), names_.plan));
+    }
+    for (const RankDump* dump : dumps_) {
+      if (dump->left_out > 0)
         lines.push_back(
-            fmt::format("rank {} has {} more operations than its record has room for", dump.rank, dump.left_out));
+            fmt::format("{} has {} more operations than its record has room for", dump->who(), dump->left_out));
     }
     return lines;
   }
@@ -145,6 +155,11 @@ class Comparison {
     waiting.first = &op;
     waiting.of = dump.of_set(op.set);
     waiting.set = set;
+  }
+
+  std::string names_of(const std::set<int>& ranks) const {
+    const std::vector<int> list(ranks.begin(), ranks.end());
+    return rank_ranges(list, names_);
   }
 
   std::string name_of_set(int rank, const DumpedOp& op) const { return sets_.at(rank).name(op.set); }
@@ -180,8 +195,8 @@ class Comparison {
     std::set<int> told, silent;
     for (const int rank : lack) (record_of(rank) != nullptr ? told : silent).insert(rank);
     std::vector<std::string> lines = {fmt::format(
-        "first divergence: {}{} was submitted by {}{}{}; it has waited for {:.3f} s", first->first->describe(),
-        first->of, names_of(first->have), told.empty() ? "" : ", not by " + names_of(told),
+        "first divergence{}: {}{} was submitted by {}{}{}; it has waited for {:.3f} s", in_plan(names_.plan),
+        first->first->describe(), first->of, names_of(first->have), told.empty() ? "" : ", not by " + names_of(told),
         silent.empty() ? "" : "; nothing is known of " + names_of(silent), first->seconds)};
     // What the missing ranks do instead usually names the line of the program at fault.
     for (const int rank : lack) lines.push_back(instead(rank, *first));
@@ -199,25 +214,25 @@ class Comparison {
 
   std::string nothing_waits() const {
     const double longest = longest_wait();
-    if (longest == 0) return "no divergence: all ranks have submitted the same, and nothing runs";
-    return fmt::format("no divergence: the ranks are under way, and nothing has waited for longer than {:.3f} s",
-                       longest);
+    const std::string none = "no divergence" + in_plan(names_.plan);
+    if (longest == 0) return none + ": all ranks have submitted the same, and nothing runs";
+    return fmt::format("{}: the ranks are under way, and nothing has waited for longer than {:.3f} s", none, longest);
   }
 
   /// Null if the rank gave no record.
   const RankDump* record_of(int rank) const {
     const auto found =
-        std::find_if(dumps_.begin(), dumps_.end(), [rank](const RankDump& each) { return each.rank == rank; });
-    return found == dumps_.end() ? nullptr : &*found;
+        std::find_if(dumps_.begin(), dumps_.end(), [rank](const RankDump* each) { return each->rank == rank; });
+    return found == dumps_.end() ? nullptr : *found;
   }
 
   /// Says what a rank does that has not submitted `awaited`: its oldest operation of the set in flight, or its last
   /// one.
   std::string instead(int rank, const Waiting& awaited) const {
     const RankDump* const found = record_of(rank);
-    if (found == nullptr) return fmt::format("  nothing is known of rank {}: it gave no flight record", rank);
+    if (found == nullptr) return fmt::format("  nothing is known of {}: it gave no flight record", names_of({rank}));
     const RankDump& dump = *found;
-    const std::string who = "  " + rank_name(rank, dump.host, dump.pid);
+    const std::string who = "  " + rank_name(rank, dump.host, dump.pid, dump.worker_of(rank));
     const std::string activity = dump.activity.empty() ? "" : "; it says: " + dump.activity;
     for (const DumpedOp& op : dump.operations) {
       if (op_is_over(op) || name_of_set(rank, op) != awaited.set) continue;
@@ -237,7 +252,8 @@ class Comparison {
     const DumpedOp* first = nullptr;
     std::string set;
     std::string of;
-    for (const RankDump& dump : dumps_) {
+    for (const RankDump* each : dumps_) {
+      const RankDump& dump = *each;
       for (const DumpedOp& op : dump.operations) {
         if (op.state != OpState::kAgreed && op.state != OpState::kStarted) continue;
         const std::string its_set = name_of_set(dump.rank, op);
@@ -249,14 +265,15 @@ class Comparison {
     }
     if (first == nullptr) return {};
     std::map<OpState, std::set<int>> ranks;
-    for (const RankDump& dump : dumps_) {
+    for (const RankDump* each : dumps_) {
+      const RankDump& dump = *each;
       for (const DumpedOp& op : dump.operations) {
         if (op.batch == first->batch && name_of_set(dump.rank, op) == set) ranks[op.state].insert(dump.rank);
       }
     }
     std::vector<std::string> lines = {
-        fmt::format("no divergence in what ranks submitted; batch {}{} is under way ({}, {})", *first->batch, of,
-                    first->algorithm, first->describe())};
+        fmt::format("no divergence in what ranks submitted{}; batch {}{} is under way ({}, {})", in_plan(names_.plan),
+                    *first->batch, of, first->algorithm, first->describe())};
     for (const auto& [state, who] : ranks) lines.push_back(fmt::format("  {}: {}", name_of(state), names_of(who)));
     return lines;
   }
@@ -267,8 +284,10 @@ class Comparison {
     for (const auto& [set, join] : joined_) {
       const std::set<int> lack = lacking(join);
       if (lack.empty()) continue;
-      lines.push_back(fmt::format("no divergence in what ranks submitted; join{}: {}", join.of,
-                                  who_joined({join.have.begin(), join.have.end()}, {lack.begin(), lack.end()}, {})));
+      const std::vector<int> joined(join.have.begin(), join.have.end());
+      const std::vector<int> missing(lack.begin(), lack.end());
+      lines.push_back(fmt::format("no divergence in what ranks submitted{}; join{}: {}", in_plan(names_.plan), join.of,
+                                  who_joined(joined, missing, names_)));
       for (const int rank : lack) lines.push_back(instead(rank, join));
     }
     return lines;
@@ -276,12 +295,22 @@ class Comparison {
 
   std::string silent_ranks() const {
     std::set<int> silent;
-    for (int rank = 0; rank < (dumps_.empty() ? 0 : dumps_.front().size); ++rank) silent.insert(rank);
-    for (const RankDump& dump : dumps_) silent.erase(dump.rank);
+    for (int rank = 0; rank < (dumps_.empty() ? 0 : dumps_.front()->size); ++rank) silent.insert(rank);
+    for (const RankDump* dump : dumps_) silent.erase(dump->rank);
+    std::erase_if(silent, [this](int rank) { return is_behind(names_.workers, rank); });
     return silent.empty() ? "" : fmt::format("no flight record came from {}", names_of(silent));
   }
 
-  std::span<const RankDump> dumps_;
+  /// Whether the rank's worker has given a record of an earlier plan.
+  bool is_behind(const std::vector<int64_t>& workers, int rank) const {
+    return std::any_of(behind_.begin(), behind_.end(), [&](const RankDump* late) {
+      return late->worker_of(late->rank) == workers[static_cast<size_t>(rank)];
+    });
+  }
+
+  std::vector<const RankDump*> dumps_;   ///< of the latest plan
+  std::vector<const RankDump*> behind_;  ///< of earlier plans
+  RankNames names_;
   std::map<int, Sets> sets_;                      ///< by rank
   std::map<std::string, std::set<int>> members_;  ///< by set; also ranks that gave no record
   std::map<std::string, Waiting> joined_;         ///< by set

@@ -11,7 +11,8 @@ namespace rueda::core {
 /// ranks wait for and others never submitted, and what those did instead; else which batch some ranks still run; else
 /// that nothing is wrong. An operation that has waited for less than half a second does not count, since ranks give
 /// their records at different moments. `dumps` is by rank, each rank at most once; ranks without a record are named.
-/// Pure.
+/// In an elastic job the records of its latest plan are compared, each worker gives at most one, and workers that are
+/// in an earlier plan are named. Pure.
 std::vector<std::string> first_divergence(std::span<const RankDump> dumps);
 
 /// All records of a job in one text.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/printable.h"
+#include "runtime/base/rank_ranges.h"
 #include "runtime/diagnosis/set_words.h"
 
 namespace rueda::core {
@@ -66,6 +67,13 @@ std::string DumpedOp::describe() const {
   return text;
 }
 
+std::string RankDump::who() const { return worker_name(worker_of(rank), rank, plan); }
+
+int64_t RankDump::worker_of(int other) const {
+  const auto at = static_cast<size_t>(other);
+  return other >= 0 && at < workers.size() ? workers[at] : -1;
+}
+
 std::string RankDump::of_set(uint32_t set_number) const {
   if (set_number == 0) return {};
   const auto found =
@@ -102,9 +110,20 @@ std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
 }
 
 std::string to_json(const RankDump& dump) {
-  Json json = {{"format", kFormat},     {"job", dump.job},           {"epoch", dump.epoch},      {"rank", dump.rank},
-               {"size", dump.size},     {"host", dump.host},         {"pid", dump.pid},          {"taken", dump.taken},
-               {"status", dump.status}, {"activity", dump.activity}, {"left_out", dump.left_out}};
+  Json json = {{"format", kFormat}, {"job", dump.job}, {"epoch", dump.epoch}};
+  if (dump.plan != 0) {
+    json["plan"] = dump.plan;
+    json["worker"] = dump.worker_of(dump.rank);
+    json["workers"] = dump.workers;
+  }
+  json["rank"] = dump.rank;
+  json["size"] = dump.size;
+  json["host"] = dump.host;
+  json["pid"] = dump.pid;
+  json["taken"] = dump.taken;
+  json["status"] = dump.status;
+  json["activity"] = dump.activity;
+  json["left_out"] = dump.left_out;
   json["process_sets"] = Json::array();
   for (const DumpedSet& set : dump.sets) {
     json["process_sets"].push_back({{"number", set.number}, {"name", set.name}, {"ranks", set.ranks}});
@@ -141,6 +160,12 @@ Result<RankDump> dump_from_json(std::string_view text) {
     dump.epoch = json.at("epoch").get<uint64_t>();
     dump.rank = json.at("rank").get<int>();
     dump.size = json.at("size").get<int>();
+    if (json.contains("plan")) {
+      dump.plan = json.at("plan").get<uint64_t>();
+      dump.workers = json.at("workers").get<std::vector<int64_t>>();
+      if (dump.workers.size() != static_cast<size_t>(dump.size))
+        throw std::runtime_error(fmt::format("it names {} workers for {} ranks", dump.workers.size(), dump.size));
+    }
     dump.host = json.at("host").get<std::string>();
     dump.pid = json.at("pid").get<int64_t>();
     dump.taken = json.at("taken").get<double>();

@@ -39,14 +39,14 @@ OpState furthest(const DumpedOp& op) {
 void add(std::vector<std::string>& lines, const char* title, const std::vector<const DumpedOp*>& ops,
          const RankDump& dump, size_t most) {
   if (ops.empty()) return;
-  lines.push_back(fmt::format("rank {}: {}", dump.rank, title));
+  lines.push_back(fmt::format("{}: {}", dump.who(), title));
   const size_t shown = std::min(ops.size(), most);
   for (size_t i = 0; i < shown; ++i) {
     const DumpedOp& op = *ops[i];
-    lines.push_back(fmt::format("rank {}:   #{} {}{}: {}{}", dump.rank, op.number, op.describe(), dump.of_set(op.set),
+    lines.push_back(fmt::format("{}:   #{} {}{}: {}{}", dump.who(), op.number, op.describe(), dump.of_set(op.set),
                                 since(op, dump), op.error.empty() ? "" : " with " + op.error));
   }
-  if (shown < ops.size()) lines.push_back(fmt::format("rank {}:   and {} more", dump.rank, ops.size() - shown));
+  if (shown < ops.size()) lines.push_back(fmt::format("{}:   and {} more", dump.who(), ops.size() - shown));
 }
 
 }  // namespace
@@ -73,10 +73,10 @@ std::vector<std::string> dump_lines(const RankDump& dump) {
   for (const DumpedOp& op : dump.operations) (op.state < OpState::kFinished ? in_flight : over).push_back(&op);
   std::reverse(over.begin(), over.end());
   std::vector<std::string> lines;
-  lines.push_back(
-      fmt::format("rank {} of {} (host {}, pid {}): flight record of {} operations, {} in flight; status: {}",
-                  dump.rank, dump.size, dump.host, dump.pid, dump.operations.size(), in_flight.size(), dump.status));
-  if (!dump.activity.empty()) lines.push_back(fmt::format("rank {}: the program says: {}", dump.rank, dump.activity));
+  lines.push_back(fmt::format("{} of {} (host {}, pid {}): flight record of {} operations, {} in flight; status: {}",
+                              dump.who(), dump.size, dump.host, dump.pid, dump.operations.size(), in_flight.size(),
+                              dump.status));
+  if (!dump.activity.empty()) lines.push_back(fmt::format("{}: the program says: {}", dump.who(), dump.activity));
   add(lines, "in flight, the oldest first:", in_flight, dump, kMostInFlight);
   add(lines, "over, the last first:", over, dump, kMostOver);
   return lines;
@@ -111,7 +111,7 @@ std::string last_words(const RankDump& dump) {
     const bool ended_now = op.state == OpState::kFailed && op.when[static_cast<size_t>(OpState::kFailed)] > moment;
     if (op.state < OpState::kFinished || ended_now) unfinished.push_back(&op);
   }
-  std::string text = fmt::format("rank {}: the epoch is over: {}; ", dump.rank, dump.status);
+  std::string text = fmt::format("{}: the epoch is over: {}; ", dump.who(), dump.status);
   if (unfinished.empty()) return text + "nothing was in flight";
   const DumpedOp& oldest = *unfinished.front();
   return text + fmt::format("{} operation{} had not finished, the oldest: {}{}, enqueued {:.3f} s ago, {}",

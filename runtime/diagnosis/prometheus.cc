@@ -5,6 +5,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <utility>
+
 #include "runtime/base/dtype.h"
 
 namespace rueda::core {
@@ -13,7 +15,7 @@ namespace {
 /// The page under construction. `sample` belongs to the `metric` before it.
 class Page {
  public:
-  explicit Page(int rank) : rank_(rank) {}
+  explicit Page(std::string labels) : labels_(std::move(labels)) {}
 
   void metric(const char* name, const char* help, const char* type = "counter") {
     name_ = name;
@@ -21,12 +23,12 @@ class Page {
   }
   template <typename Value>
   void sample(Value value, const std::string& label = {}) {
-    text_ += fmt::format("rueda_{}{{rank=\"{}\"{}{}}} {}\n", name_, rank_, label.empty() ? "" : ",", label, value);
+    text_ += fmt::format("rueda_{}{{{}{}{}}} {}\n", name_, labels_, label.empty() ? "" : ",", label, value);
   }
   std::string take() { return std::move(text_); }
 
  private:
-  int rank_;
+  const std::string labels_;
   const char* name_ = "";
   std::string text_;
 };
@@ -41,10 +43,15 @@ void add_family(Page& page, const Counted& counted, Label&& label, Value&& value
 
 }  // namespace
 
-std::string prometheus_text(const Counters& counters, int rank,
+std::string prometheus_labels(int rank, int64_t worker, uint64_t plan) {
+  const std::string label = fmt::format("rank=\"{}\"", rank);
+  return plan == 0 ? label : fmt::format("{},worker=\"{}\",plan=\"{}\"", label, worker, plan);
+}
+
+std::string prometheus_text(const Counters& counters, const std::string& labels,
                             const std::function<std::string(uint8_t)>& algorithm_name,
                             const std::map<std::string, uint64_t>& memory) {
-  Page page(rank);
+  Page page(labels);
   const auto kind = [](size_t i) { return fmt::format("kind=\"{}\"", name_of(static_cast<OpKind>(i))); };
   // Algorithms of several kinds of operation share a name, so the number in the table tells them apart.
   const auto algorithm = [&](size_t i) {

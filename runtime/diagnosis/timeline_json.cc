@@ -12,6 +12,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "runtime/base/rank_ranges.h"
+
 namespace rueda::core {
 namespace {
 
@@ -150,12 +152,20 @@ void TimelineJson::sort_track(int rank, uint32_t track, uint32_t position) {
   end();
 }
 
-/// The process of a rank, sorted by rank and not by the order in which ranks sent their first records.
-void TimelineJson::name_rank(int rank, std::string_view host, int64_t pid) {
+/// The process of a rank, sorted by rank and not by the order in which ranks sent their first records. In an elastic
+/// job worker and plan stand beside the name as numbers, too, for programs that put the files of several plans
+/// together.
+void TimelineJson::name_rank(int rank, const Rank& known) {
+  const std::string who = worker_name(known.worker, rank, known.plan);
   begin('M', rank, 0, "process_name");
   literal(",\"args\":{\"name\":");
-  quoted("rank " + std::to_string(rank) + " (" + std::string(host.substr(0, kMaxTimelineNameBytes)) + ", pid " +
-         std::to_string(pid) + ")");
+  quoted(who + " (" + known.host.substr(0, kMaxTimelineNameBytes) + ", pid " + std::to_string(known.pid) + ")");
+  if (known.plan != 0) {
+    literal(",\"worker\":");
+    number(static_cast<uint64_t>(known.worker));
+    literal(",\"plan\":");
+    number(known.plan);
+  }
   letter('}');
   end();
   begin('M', rank, 0, "process_sort_index");

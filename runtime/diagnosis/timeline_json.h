@@ -27,8 +27,15 @@ class TimelineJson {
  public:
   static constexpr size_t kMaxEventBytes = 4000;
 
+  /// What names a rank. `worker` and `plan` are those of an elastic job; plan 0: it is not elastic.
+  struct Rank {
+    std::string host;
+    int64_t pid = 0;
+    int64_t worker = -1;
+    uint64_t plan = 0;
+  };
   /// Name a rank and its tracks of a set. Call each once, before the events that use it.
-  void name_rank(int rank, std::string_view host, int64_t pid);
+  void name_rank(int rank, const Rank& known);
   void name_tracks(int rank, uint32_t set, std::string_view of);
   void add(int rank, const TimelineRecord& record);
   /// What was written since `clear`.

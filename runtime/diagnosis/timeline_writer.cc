@@ -16,10 +16,7 @@ Result<std::unique_ptr<TimelineWriter>> TimelineWriter::open(const std::string& 
 void TimelineWriter::name(int rank, uint32_t set, std::string_view of) {
   const std::pair<int, uint32_t> tracks(rank, set);
   if (tracks_.contains(tracks)) return;
-  if (named_.insert(rank).second) {
-    const Rank& known = ranks_[static_cast<size_t>(rank)];
-    json_.name_rank(rank, known.host, known.pid);
-  }
+  if (named_.insert(rank).second) json_.name_rank(rank, ranks_[static_cast<size_t>(rank)]);
   const bool untold = of.empty() && set != 0;  // the record with the name of the set was lost
   json_.name_tracks(rank, set, untold ? fmt::format(" of a process set ({} on rank 0)", set) : std::string(of));
   tracks_.insert(tracks);

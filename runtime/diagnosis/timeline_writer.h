@@ -16,10 +16,7 @@ namespace rueda::core {
 /// Writes the records of ranks to one file. Owned by one thread.
 class TimelineWriter {
  public:
-  struct Rank {
-    std::string host;
-    int64_t pid = 0;
-  };
+  using Rank = TimelineJson::Rank;
   /// `ranks` are all of the job, by number. Errors like `TimelineFile::create`.
   static Result<std::unique_ptr<TimelineWriter>> open(const std::string& path, std::vector<Rank> ranks,
                                                       int64_t first_bytes = TimelineFile::kFirstBytes);

@@ -93,6 +93,10 @@ std::string Engine::stats() {
       {"algorithms", algorithms_of(counters, *executor_)},
       {"memory_bytes", memory()},
   };
+  if (plan_.elastic.number != 0) {
+    stats["plan"] = plan_.elastic.number;
+    stats["worker"] = plan_.worker_of(plan_.rank);
+  }
   // A host's name may be any bytes, and JSON is UTF-8.
   return stats.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -107,24 +111,25 @@ std::map<std::string, uint64_t> Engine::memory() {
           {"timeline", timeline_.held()}};
 }
 
-/// Each rank of a host has a port of its own, in the order of local ranks. A port that is taken costs the metrics and
-/// not the job.
+/// Each rank of a host has a port of its own, in the order of local ranks. In an elastic job a worker keeps its slot,
+/// and so its port, while ranks change. A port that is taken costs the metrics and not the job.
 void Engine::serve_metrics() {
   const Settings& settings = plan_.settings;
   if (settings.metrics_port == 0) return;
-  const int port = settings.metrics_port + plan_.local_rank();
+  const bool elastic = plan_.elastic.number != 0;
+  const int port = settings.metrics_port + (elastic ? plan_.elastic.slot : plan_.local_rank());
+  const std::string labels = prometheus_labels(plan_.rank, plan_.worker_of(plan_.rank), plan_.elastic.number);
   // The page's thread makes it anew for each request, from counters that are atomics.
-  const auto page = [this] {
+  const auto page = [this, labels] {
     return prometheus_text(
-        recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); },
-        memory());
+        recorder_.counters(), labels, [this](uint8_t number) { return executor_->algorithm_name(number); }, memory());
   };
   Result<std::unique_ptr<HttpPage>> served =
       HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);
   if (served.ok()) {
     metrics_ = std::move(served).value();
   } else {
-    log(LogLevel::kWarning, "rank {}: no metrics (RUEDA_METRICS_PORT): {}", plan_.rank, served.status().sentence());
+    log(LogLevel::kWarning, "{}: no metrics (RUEDA_METRICS_PORT): {}", plan_.own_name(), served.status().sentence());
   }
 }
 
@@ -134,7 +139,7 @@ void Engine::begin_timeline() {
   const Settings& settings = plan_.settings;
   if (settings.timeline.empty() || settings.timeline == "DYNAMIC") return;
   const Status begun = timeline_.start(settings.timeline, settings.timeline_mark_cycles);
-  if (!begun.ok()) log(LogLevel::kWarning, "rank {}: RUEDA_TIMELINE: {}", plan_.rank, begun.sentence());
+  if (!begun.ok()) log(LogLevel::kWarning, "{}: RUEDA_TIMELINE: {}", plan_.own_name(), begun.sentence());
 }
 
 /// Not on the coordinator thread: `dump` waits for the program's answer.
@@ -147,13 +152,13 @@ void Engine::dump_for_signal() {
 }
 
 void Engine::warn_if_refused(const Status& posted) const {
-  if (!posted.ok()) log(LogLevel::kWarning, "rank {}: no flight record: {}", plan_.rank, posted.sentence());
+  if (!posted.ok()) log(LogLevel::kWarning, "{}: no flight record: {}", plan_.own_name(), posted.sentence());
 }
 
 void Engine::write_to_dump_file(const RankDump& taken) const {
   const std::string& file = plan_.settings.dump_file;
   const Status written = write_dump(taken, file);
-  log(LogLevel::kWarning, "rank {}: {}", plan_.rank,
+  log(LogLevel::kWarning, "{}: {}", plan_.own_name(),
       written.ok() ? "the flight record is in " + dump_path(file, plan_.rank) : written.sentence());
 }
 
@@ -165,6 +170,8 @@ RankDump Engine::record() const {
   dump.epoch = plan_.epoch;
   dump.rank = plan_.rank;
   dump.size = plan_.size;
+  dump.plan = plan_.elastic.number;
+  dump.workers = plan_.elastic.workers;
   dump.host = self.host;
   dump.pid = ::getpid();
   dump.status = abort_.raised() ? abort_.why().sentence() : "ok";
@@ -198,7 +205,7 @@ void Engine::dump_for_launcher(DumpSource& source, int64_t number) {
   warn_if_refused(task_thread_.post([this, &source, number] {
     const Status given = source.give(number, to_json_within(dump(), kMaxValueBytes));
     if (given.ok()) return;
-    log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());
+    log(LogLevel::kInfo, "{}: the flight record could not be handed over: {}", plan_.own_name(), given.sentence());
   }));
 }
 

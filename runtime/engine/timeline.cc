@@ -26,7 +26,9 @@ bool has_rank_in(const std::string& path) { return path.find("{rank}") != std::s
 
 std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
   std::vector<TimelineWriter::Rank> ranks;
-  for (const Endpoint& endpoint : plan.ranks) ranks.push_back({endpoint.host, endpoint.pid});
+  for (const Endpoint& endpoint : plan.ranks) {
+    ranks.push_back({endpoint.host, endpoint.pid, plan.worker_of(static_cast<int>(ranks.size())), plan.elastic.number});
+  }
   return ranks;
 }
 

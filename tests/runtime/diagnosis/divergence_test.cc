@@ -59,6 +59,30 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
         "train.py:31 in step");
 }
 
+TEST_CASE(
+    "in an elastic job the latest plan's records are compared, and workers are named, also those that are behind") {
+  std::vector<RankDump> dumps = {dump_of(0, 4, {op("w", kProposed, 10)}), dump_of(1, 4, {op("x", kProposed, 12)}),
+                                 dump_of(1, 4, {op("old", kProposed, 1)}), dump_of(2, 4, {op("old", kProposed, 1)})};
+  for (RankDump& dump : dumps) {
+    dump.plan = 2;
+    dump.workers = {0, 2, 3, 4};
+  }
+  for (RankDump* late : {&dumps[2], &dumps[3]}) {
+    late->plan = 1;
+    late->workers = {0, 1, 3, 2};  // ranks 1 and 2 are workers 1 and 3
+  }
+  CHECK(
+      first_divergence(dumps) ==
+      std::vector<std::string>{
+          "first divergence in plan 2: allreduce \"w\" (f32, 10 elements) was submitted by rank 0 (worker 0), not by "
+          "rank 1 (worker 2); nothing is known of ranks 2-3 (workers 3-4); it has waited for 40.000 s",
+          "  rank 1 (worker 2, host a, pid 101) has allreduce \"x\" (f32, 10 elements) instead, proposed for 38.000 s",
+          "  nothing is known of rank 2 (worker 3): it gave no flight record",
+          "  nothing is known of rank 3 (worker 4): it gave no flight record",
+          "no flight record came from rank 3 (worker 4)", "worker 1 (rank 1 of plan 1) has not joined plan 2 yet",
+          "worker 3 (rank 2 of plan 1) has not joined plan 2 yet"});
+}
+
 TEST_CASE("what has waited for a moment only is not a divergence, and asks for a second look") {
   const auto look = [](double waits) {
     return merge_dumps(std::vector<RankDump>{dump_of(0, 2, {op("w", kFinished, 49, 0), op("w", kProposed, 50 - waits)}),

@@ -14,6 +14,7 @@ namespace rueda::core {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 RankDump example() {
   FlightRecorder recorder;
@@ -101,6 +102,22 @@ TEST_CASE("the log lines of a dump tell what is in flight from what is over") {
   CHECK_THAT(lines[3], Contains("#1 allreduce") &&
                            Contains("(f32, 10 elements) of process set \"a \"quoted\" set\" (ranks 0-1): enqueued"));
   CHECK_THAT(lines[5], Contains("#2 barrier: failed") && Contains("with PEER_LOST"));
+}
+
+TEST_CASE("in an elastic job a record names its worker and plan, in JSON and in the log") {
+  RankDump dump = example();
+  CHECK_THAT(to_json(dump), !Contains("worker") && !Contains("plan"));
+  dump.plan = 5;
+  dump.workers = {0, 2, 3};
+  const RankDump read = dump_from_json(to_json(dump)).value();
+  CHECK(to_json(read) == to_json(dump));
+  CHECK_THAT(to_json(dump), Contains("\"plan\": 5,\n \"worker\": 2,"));
+  CHECK(read.who() == "worker 2 (rank 1 of plan 5)");
+  CHECK(read.worker_of(2) == 3);
+  for (const std::string& line : dump_lines(read)) CHECK_THAT(line, StartsWith("worker 2 (rank 1 of plan 5)"));
+  CHECK_THAT(last_words(read), StartsWith("worker 2 (rank 1 of plan 5): the epoch is over: "));
+  dump.workers.pop_back();
+  CHECK_THAT(dump_from_json(to_json(dump)).status().sentence(), Contains("it names 2 workers for 3 ranks"));
 }
 
 TEST_CASE("a rank with nothing in flight is told by its last three operations, the last first") {

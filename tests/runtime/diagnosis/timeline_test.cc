@@ -187,6 +187,16 @@ TEST_CASE("tensors of one name that differ in set or kind, and names by the thou
   }
 }
 
+TEST_CASE("in an elastic job a process is named by worker, rank and plan") {
+  TimelineJson json;
+  json.name_rank(1, {"host a", 11});
+  json.name_rank(1, {"host a", 11, 2, 5});
+  const Json events = events_of(json);
+  CHECK(events.at(0).at("args") == Json{{"name", "rank 1 (host a, pid 11)"}});
+  CHECK(events.at(2).at("args") ==
+        Json{{"name", "worker 2 (rank 1 of plan 5) (host a, pid 11)"}, {"worker", 2}, {"plan", 5}});
+}
+
 TEST_CASE("a batch is a span for its queue, its algorithm and each phase that ran") {
   TimelineJson json;
   json.add(0, batch());
