@@ -63,10 +63,10 @@ timer.daemon = True
 """ + LOOP.replace("    lost(state)\n", "    lost(state)\n    str(me) in SECONDS and timer.ident is None and timer.start()\n")
 
 
-def stepping(folder, text, ranks=4, moments=(), seconds=(), steps=STEPS):
+def stepping(folder, text, ranks=4, moments=(), seconds=(), steps=STEPS, training=STEPPING):
     settings = {str(worker): list(value) if isinstance(value, tuple) else value for worker, value in dict(moments or seconds).items()}
     source = f"MOMENTS = {settings if moments else {}!r}\nSECONDS = {settings if seconds else {}!r}\n" + text
-    return job(folder, source, ranks=ranks, training=STEPPING, steps=steps)
+    return job(folder, source, ranks=ranks, training=training, steps=steps)
 
 
 def require_replayed(done, survivors, steps=STEPS):
@@ -167,3 +167,39 @@ def test_workers_that_die_at_any_moment_take_no_finished_step_with_them(tmp_path
     victims = chance.sample(range(5), 3)
     seconds = {victim: chance.uniform(0, 1.5) for victim in victims}
     require_replayed(stepping(tmp_path, change(AT_ANY_MOMENT), 5, seconds=seconds, steps=3000), sorted(set(range(5)) - set(victims)), 3000)
+
+
+# Two optimizers under one loss scale. In step 6 the scale skips the second one's step. The program says nothing between steps.
+SCALED = STEPPING.replace("state = hvd.elastic", """head = torch.nn.Linear(1, 1, bias=False)
+torch.nn.init.constant_(head.weight, float(hvd.rank()))
+other = hvd.DistributedOptimizer(torch.optim.SGD(head.parameters(), lr=1.0), named_parameters=[("head", head.weight)], op=hvd.Sum)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+state = hvd.elastic""", 1).replace("step_mode=True", "head=head, other=other, scaler=scaler, step_mode=True") + """
+def update(stepped):
+    stepped.synchronize()
+    scaler.unscale_(stepped)
+    with stepped.skip_synchronize():
+        scaler.step(stepped)
+
+def one_step(state):
+    optimizer.zero_grad()
+    die_at("backward")
+    scaler.scale(model(inputs(state.step, hvd.rank())).sum()).backward()
+    state.tried += 1  # what changes before the first gradient counts as done
+    update(optimizer)
+    other.zero_grad()
+    scaler.scale(head(torch.ones(1, 1)).sum() * (float("inf") if state.step == 6 else 1.0)).backward()
+    update(other)
+    scaler.update()
+    advance(state)
+"""
+
+
+@pytest.mark.long
+def test_a_step_that_a_loss_scale_has_skipped_does_not_end_the_points(tmp_path):
+    text = LOOP.replace("        state.check_host_updates()\n", "") + """
+taken = sum(size for step, size in enumerate(state.sizes) if step != 6)
+assert head.weight.item() == -taken and scaler.get_scale() == 512.0, (head.weight, state.sizes, scaler.get_scale())
+"""
+    _, sizes = require_replayed(stepping(tmp_path, text, 3, {1: (12, "backward")}, training=SCALED), [0, 2])
+    assert sizes == [3] * 12 + [2] * (STEPS - 12)

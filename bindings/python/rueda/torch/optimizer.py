@@ -27,6 +27,7 @@ class _Distributed:
     _synchronized: bool
     _skipping: bool
     _begun: int  # how many steps have begun to change the parameters
+    _reduced: int  # how often gradients have been synchronized
     _inside: bool  # whether one of them does now
     _stepped: Callable[[], None]  # called when one has ended
 
@@ -36,6 +37,7 @@ class _Distributed:
         if self._reducer is not None:
             self._reducer.synchronize()
         self._synchronized = True
+        self._reduced += 1
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -193,7 +195,7 @@ def _distributed(optimizer: torch.optim.Optimizer) -> Any:
     # Schedulers store a wrapped step() in the instance's dictionary, which would hide the step() of _Distributed.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key not in ("step", "zero_grad")})
     distributed._synchronized = distributed._skipping = distributed._inside = False
-    distributed._begun, distributed._stepped = 0, lambda: None
+    distributed._begun, distributed._reduced, distributed._stepped = 0, 0, lambda: None
     distributed._reducer = None
     return distributed
 

@@ -237,6 +237,11 @@ class ScalerStateHandler(_SmallHandler):
         super().restore()
         self.reset()
 
+    def has_done(self, optimizer: Any) -> bool:
+        """Whether it has stepped the optimizer, or skipped that, or knows nothing of gradients that it could step with."""
+        known = self.value._per_optimizer_states.get(id(optimizer))
+        return known is None or known["stage"].name != "UNSCALED"
+
     def reset(self) -> None:
         """Drops what it knows of a step: whether gradients were unscaled, and found finite."""
         self.value._per_optimizer_states.clear()

@@ -11,7 +11,8 @@ its models and optimizers are still as they were at its last point:
 - the program changes parameters by other means.
 
 A point is where commit() or check_host_updates() is called, but not between the backward passes of one step. The first
-gradient after an update is a point, too, if all optimizers of the state have taken equally many steps since the last one.
+gradient after an update is a point, too, if all optimizers of the state have taken equally many steps since the last one. A
+step that a GradScaler of the state has skipped counts as taken.
 
 At a point the plain values and what belongs to it of samplers, loss scales and options of optimizers are noted. They are
 small. A clean rank goes back to them, since the program may have changed them on the way to its next step.
@@ -20,12 +21,13 @@ small. A clean rank goes back to them, since the program may have changed them o
 import functools
 import warnings
 import weakref
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from rueda import session
 from rueda.elastic.agreement import Standing
 from rueda.elastic.state import copied
 from rueda.errors import CollectiveError
+from rueda.torch.elastic.handlers import ScalerStateHandler
 from rueda.torch.optimizer import _Distributed
 
 
@@ -100,14 +102,24 @@ class StepMode:
     def _first_gradient(self) -> None:
         """The program has begun its next step, so it has set its values. If one of several optimizers is still to step,
         nothing is known of them."""
-        begun = [optimizer._begun for optimizer in self._optimizers()]
-        taken = {now - before for now, before in zip(begun, self._begun)}
-        if len(begun) == len(self._begun) and len(taken) == 1 and taken != {0}:
+        begun, reduced = self._counts()
+        if len(begun) == len(self._begun) and (_is_one(begun, self._begun) or (self._scalers_have_done() and _is_one(reduced, self._reduced))):
             self.pass_point()
+
+    def _counts(self) -> Tuple[List[int], List[int]]:
+        """How many steps each optimizer has begun, and how often its gradients were reduced: more often, if a GradScaler has
+        skipped steps."""
+        optimizers = self._optimizers()
+        return [each._begun for each in optimizers], [each._reduced for each in optimizers]
+
+    def _scalers_have_done(self) -> bool:
+        """Whether the state has scalers, and none of them is yet to step an optimizer whose gradients it knows."""
+        scalers = [handler for handler in self._state._handlers.values() if isinstance(handler, ScalerStateHandler)]
+        return bool(scalers) and all(scaler.has_done(optimizer) for scaler in scalers for optimizer in self._optimizers())
 
     def _note(self) -> None:
         self._arm(0)
-        self._begun = [optimizer._begun for optimizer in self._optimizers()]
+        self._begun, self._reduced = self._counts()
         for handler in self._state._handlers.values():
             handler.note()
         self._values = {name: copied(name, getattr(self._state, name)) for name in self._state._saved_state}
@@ -158,6 +170,12 @@ class StepMode:
             if standing.shared and standing.clean and not standing.restores:
                 self._state.save()
             standing.point, standing.clean = standing.point_of_root, False
+
+
+def _is_one(now: List[int], before: List[int]) -> bool:
+    """Whether all have grown by the same number, which is not 0."""
+    grown = {one - other for one, other in zip(now, before)}
+    return len(grown) == 1 and grown != {0}
 
 
 def _is_final() -> bool:
