@@ -14,10 +14,11 @@ struct ElasticArguments {
   std::optional<int> most;   ///< --max-np
   std::string script;        ///< --host-discovery-script
   std::optional<int> slots_per_host;
-  std::optional<double> discovery_timeout_seconds;  ///< --discovery-timeout
-  std::optional<double> timeout_seconds;            ///< --elastic-timeout
-  std::optional<double> rejoin_timeout_seconds;     ///< --rejoin-timeout
-  std::optional<double> removal_timeout_seconds;    ///< --removal-timeout
+  std::optional<double> discovery_interval_seconds;  ///< --discovery-interval
+  std::optional<double> discovery_timeout_seconds;   ///< --discovery-timeout
+  std::optional<double> timeout_seconds;             ///< --elastic-timeout
+  std::optional<double> rejoin_timeout_seconds;      ///< --rejoin-timeout
+  std::optional<double> removal_timeout_seconds;     ///< --removal-timeout
   std::optional<int> reset_limit;
   std::optional<std::pair<int, int>> cooldown_seconds;  ///< --blacklist-cooldown-range
   std::optional<int> blacklist_after;

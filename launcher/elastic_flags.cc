@@ -12,6 +12,7 @@ namespace {
 constexpr const char* kHeading = "Elastic jobs (--min-np or --host-discovery-script makes a job elastic)";
 constexpr int kMostWorkers = 65536;
 constexpr double kLongest = 1e6;
+constexpr double kShortestInterval = 0.01;
 constexpr int kLongestCooldown = 3600;
 
 template <typename Value, typename Check>
@@ -50,10 +51,12 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
       "never more workers than this (default: all slots)");
   app.add_option("--host-discovery-script", arguments.script,
                  "program that prints the hosts of the moment, a line `host` or `host:slots` for each; it is run "
-                 "each second, and workers come and go with its hosts")
+                 "again and again, and workers come and go with its hosts")
       ->group(kHeading);
   add(app, "--slots-per-host,--slots", arguments.slots_per_host, CLI::Range(1, kMostWorkers),
       "slots of hosts for which the script prints none (default: 1)");
+  add(app, "--discovery-interval", arguments.discovery_interval_seconds, CLI::Range(kShortestInterval, kLongest),
+      "seconds from the start of a run of the script to the next one (default: 1)");
   add(app, "--discovery-timeout", arguments.discovery_timeout_seconds, CLI::Range(0.1, kLongest),
       "seconds after which a run of the script is ended, with all that it started (default: 10)");
   add(app, "--elastic-timeout", arguments.timeout_seconds, CLI::Range(0.0, kLongest),

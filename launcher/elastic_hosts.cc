@@ -44,9 +44,9 @@ Status ElasticJob::discover() {
   keeper_ = std::make_unique<HostKeeper>(loop_, hosts_, agent_command(arguments_, plan_), limit, HostKeeper::Rests{},
                                          keeper_events());
   HostDiscovery::Script script{elastic.script, elastic.slots_per_host.value_or(1), plan_.directory};
-  if (elastic.discovery_timeout_seconds) {
-    script.limit = milliseconds(std::llround(*elastic.discovery_timeout_seconds * 1000));
-  }
+  const auto as_time = [](double seconds) { return milliseconds(std::llround(seconds * 1000)); };
+  if (elastic.discovery_interval_seconds) script.every = as_time(*elastic.discovery_interval_seconds);
+  if (elastic.discovery_timeout_seconds) script.limit = as_time(*elastic.discovery_timeout_seconds);
   discovery_ = std::make_unique<HostDiscovery>(
       loop_, std::move(script),
       HostDiscovery::Events{[this](const std::vector<HostSlots>& hosts) { hosts_listed(hosts); },

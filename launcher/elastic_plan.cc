@@ -58,6 +58,8 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
     return refuse("--host-discovery-script lists the hosts of the job: leave out -H and --hostfile");
   if (elastic.slots_per_host && !rules.discovers)
     return refuse("--slots-per-host is for --host-discovery-script; give the slots with the hosts: -H node1:4,node2:4");
+  if (elastic.discovery_interval_seconds && !rules.discovers)
+    return refuse("--discovery-interval is for --host-discovery-script: leave it out");
   if (elastic.discovery_timeout_seconds && !rules.discovers)
     return refuse("--discovery-timeout is for --host-discovery-script: leave it out");
   int slots = 0;
@@ -85,9 +87,10 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
 
 std::string misplaced_elastic_flags(const ElasticArguments& elastic) {
   if (elastic.elastic()) return {};
-  const bool any = elastic.most || elastic.timeout_seconds || elastic.discovery_timeout_seconds ||
-                   elastic.rejoin_timeout_seconds || elastic.removal_timeout_seconds || elastic.reset_limit ||
-                   elastic.cooldown_seconds || elastic.blacklist_after || elastic.admission;
+  const bool any = elastic.most || elastic.timeout_seconds || elastic.discovery_interval_seconds ||
+                   elastic.discovery_timeout_seconds || elastic.rejoin_timeout_seconds ||
+                   elastic.removal_timeout_seconds || elastic.reset_limit || elastic.cooldown_seconds ||
+                   elastic.blacklist_after || elastic.admission;
   return any ? "flags of elastic jobs have no effect without --min-np or --host-discovery-script" : "";
 }
 

@@ -4,7 +4,7 @@
 //
 //   start -> the agent introduces itself -> kStart -> kStartOne -> kOutput ... kExited, both streams ended -> judge
 //                                                        ^                                                      |
-//                                                        +---- 1 s after it began, or later after failures -----+
+//                                                        +------ 1 s after it began, later after failures ------+
 //
 // The list is needed once at the start, so a first run that fails ends the job. Later a script may fail for a while, as
 // when a scheduler restarts, and the job goes on with the hosts that it knows.
@@ -30,9 +30,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kEvery{1000};
-constexpr milliseconds kBetween{100};  // at least, behind a run that takes long
-constexpr milliseconds kDies{10000};   // after SIGKILL
+constexpr milliseconds kBetween{100};  // at least, behind a run that takes long; a shorter interval makes it shorter
+constexpr milliseconds kNewAgent{1000};
+constexpr milliseconds kDies{10000};  // after SIGKILL
 constexpr milliseconds kLongestBackOff{30000};
 constexpr int kMostDoublingsOfBackOff = 5;
 constexpr size_t kMostErrors = 4096;  // bytes of its stderr; the last line is quoted
@@ -152,7 +152,7 @@ void HostDiscovery::judge() {
   if (!hosts.ok()) return fail(hosts.status().sentence());
   failures_ = 0;
   const auto took = std::chrono::duration_cast<milliseconds>(SteadyClock::now() - run.began);
-  run_again(std::max(kEvery - took, kBetween));
+  run_again(std::max(script_.every - took, std::min(script_.every, kBetween)));
   if (last_ && *last_ == hosts.value()) return;
   last_ = std::move(hosts).value();
   events_.listed(*last_);
@@ -180,8 +180,8 @@ void HostDiscovery::fail(const std::string& why) {
   if (failures_ == 0) {
     events_.say(fmt::format("{}; the job keeps its hosts, and the script is run again until it succeeds", sentence));
   }
-  const auto wait = std::min(kEvery * (1 << std::min(failures_++, kMostDoublingsOfBackOff)), kLongestBackOff);
-  run_again(wait);
+  const auto wait = script_.every * (1 << std::min(failures_++, kMostDoublingsOfBackOff));
+  run_again(std::min(wait, std::max(script_.every, kLongestBackOff)));
 }
 
 // A lost agent is replaced, but not inside the call of its own link.
@@ -191,7 +191,7 @@ void HostDiscovery::agent_over() {
     over_ = true;
     return events_.over();
   }
-  timer_.start(kEvery, [this] {
+  timer_.start(kNewAgent, [this] {
     if (!start_agent().ok()) agent_over();
   });
 }

@@ -16,7 +16,7 @@ namespace rueda::core::launcher {
 /// The most bytes that a host discovery script may print: 64 Ki lines of 16 bytes.
 inline constexpr size_t kMostDiscovered = 1u << 20;
 
-/// Runs --host-discovery-script about once a second, and reports each change of the hosts that it prints. An agent of
+/// Runs --host-discovery-script again and again, and reports each change of the hosts that it prints. An agent of
 /// its own runs it, on this host: it ends the script and all that the script started, after a limit, with hvdrun, or
 /// once the script has ended. Belongs to the loop's thread. Events come from the loop.
 class HostDiscovery {
@@ -25,6 +25,7 @@ class HostDiscovery {
     std::string command;                     ///< a program's path, or a line for /bin/sh
     int slots = 1;                           ///< of hosts for which it prints none
     std::string directory;                   ///< in which it runs
+    std::chrono::milliseconds every{1000};   ///< from the start of a run to that of the next
     std::chrono::milliseconds limit{10000};  ///< the longest time of a run
   };
   struct Events {

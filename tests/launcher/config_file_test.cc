@@ -131,6 +131,7 @@ TEST_CASE("flags win over the config file, and both over the defaults") {
 TEST_CASE("a config file has the flags of elastic jobs, too") {
   const File file(
       "np: 4\nmin-np: 2\nhost-discovery-script: ./hosts.sh\nslots-per-host: 3\ndiscovery_timeout: 2.5\n"
+      "discovery-interval: 0.5\n"
       "removal-timeout: 60\nblacklist-cooldown-range: [5, 10]\nadmit: discovered\n");
   const auto parsed = parse_arguments({"--config-file", file.path(), "--min-np", "3", "train"});
   INFO(parsed.status().sentence());
@@ -140,6 +141,7 @@ TEST_CASE("a config file has the flags of elastic jobs, too") {
   CHECK(elastic.script == "./hosts.sh");
   CHECK(elastic.slots_per_host == 3);
   CHECK(elastic.discovery_timeout_seconds == 2.5);
+  CHECK(elastic.discovery_interval_seconds == 0.5);
   CHECK(elastic.removal_timeout_seconds == 60);
   CHECK(elastic.cooldown_seconds == std::pair(5, 10));
   CHECK(elastic.admission == Admission::kDiscovered);

@@ -4,7 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
 
 #include "tests/launcher/host_list.h"
 #include "tests/launcher/hvdrun_process.h"
@@ -54,6 +58,30 @@ TEST_CASE("a script that fails the first time ends the job with its reason") {
   CHECK_THAT(failure_of("echo a:2; echo b:0"), Contains("line 2: \"b:0\" is not HOST or HOST:SLOTS"));
   CHECK_THAT(failure_of("printf 'a\\n\\na:3\\n'"), Contains("line 3: host \"a\" is given twice"));
   CHECK_THAT(failure_of("yes localhost"), Contains("it printed more than 1048576 bytes"));
+}
+
+TEST_CASE("from a run of the script to the next one it is as long as --discovery-interval says") {
+  const HostList list("localhost:2\n");
+  const std::string runs = list.path() + ".runs";
+  // The workers wait for so many runs.
+  const auto moments = [&](const std::string& interval, int lines) {
+    std::ofstream(runs).close();
+    auto arguments =
+        discovering("date +%s%N >>" + runs + "; " + list.script(),
+                    "tail -n +1 -f " + runs + " | head -n " + std::to_string(lines) + "; exec $0 join bye");
+    arguments.insert(arguments.begin(), {"--discovery-interval", interval});
+    HvdrunProcess run(arguments);
+    CHECK(run.wait() == 0);
+    std::ifstream file(runs);
+    return std::vector<int64_t>(std::istream_iterator<int64_t>(file), {});
+  };
+  const auto rare = moments("1.5", 2);
+  REQUIRE(rare.size() >= 2);
+  CHECK(rare[1] - rare[0] > 1'400'000'000);
+  const auto often = moments("0.05", 10);
+  int64_t least = often.back() - often.front();
+  for (size_t at = 1; at < often.size(); ++at) least = std::min(least, often[at] - often[at - 1]);
+  CHECK(least < 900'000'000);
 }
 
 TEST_CASE("a script that hangs is ended at its limit, with all that it started") {

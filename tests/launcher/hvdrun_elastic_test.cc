@@ -10,44 +10,18 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/launcher/elastic_run.h"
 #include "tests/launcher/hvdrun_process.h"
 
 using namespace rueda::core::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
-using Lines = std::vector<std::string>;
 
 namespace {
 
-// Runs hvdrun with these flags and a shell in which "$0" is the worker program.
-std::vector<std::string> elastic(std::vector<std::string> flags, const std::string& script) {
-  for (const char* word : {"sh", "-c"}) flags.emplace_back(word);
-  flags.push_back(script);
-  flags.emplace_back(RUEDA_LAUNCHER_RANK);
-  return flags;
-}
-
 Lines lines_of_worker(const HvdrunProcess& run, int worker) {
   return HvdrunProcess::lines(run.out(), "[" + std::to_string(worker) + "]<stdout>:");
-}
-
-// hvdrun's own lines, without pids.
-Lines reported(const HvdrunProcess& run) {
-  auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
-  for (auto& line : lines) {
-    const size_t pid = line.find(", pid ");
-    if (pid != std::string::npos) line.erase(pid, line.find(')', pid) - pid);
-  }
-  return lines;
-}
-
-std::string refused(const std::vector<std::string>& arguments) {
-  HvdrunProcess run(arguments);
-  CHECK(run.wait() == 2);
-  const auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
-  REQUIRE(lines.size() == 1);
-  return lines[0];
 }
 
 }  // namespace
@@ -251,17 +225,4 @@ TEST_CASE(
   std::getline(file, line);
   CHECK(line == "plan 2 rank 1 of 2");
   std::filesystem::remove_all(folder);
-}
-
-TEST_CASE("flags of elastic jobs that contradict each other are refused in one sentence") {
-  CHECK_THAT(refused({"-np", "2", "--min-np", "3", "true"}), StartsWith("--min-np 3 is above -np 2"));
-  CHECK_THAT(refused({"-np", "4", "--min-np", "2", "--max-np", "3", "true"}), StartsWith("--max-np 3 is below -np 4"));
-  CHECK_THAT(refused({"--min-np", "2", "true"}), StartsWith("an elastic job needs -np"));
-  CHECK_THAT(refused({"-np", "4", "--min-np", "2", "-H", "localhost:2", "true"}),
-             StartsWith("4 workers do not fit into 2 slots on 1 hosts"));
-  CHECK_THAT(refused({"-np", "2", "--min-np", "2", "--mpi", "true"}), StartsWith("--mpi cannot start elastic jobs"));
-  CHECK_THAT(refused({"-np", "2", "--slots", "2", "true"}),
-             StartsWith("--slots-per-host: give the slots with the hosts"));
-  CHECK_THAT(refused({"-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "5", "3", "true"}),
-             StartsWith("--blacklist-cooldown-range: the range is 5 to 3 s"));
 }

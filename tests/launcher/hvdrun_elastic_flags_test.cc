@@ -1,0 +1,64 @@
+// What flags and variables of elastic jobs make of a job, and which of them are refused.
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/launcher/elastic_run.h"
+#include "tests/launcher/hvdrun_process.h"
+
+using namespace rueda::core::launcher;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+std::string refused(const std::vector<std::string>& arguments) {
+  HvdrunProcess run(arguments);
+  CHECK(run.wait() == 2);
+  const auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
+  REQUIRE(lines.size() == 1);
+  return lines[0];
+}
+
+}  // namespace
+
+TEST_CASE("HOROVOD_ELASTIC_TIMEOUT is how long a job waits for workers, unless --elastic-timeout says so") {
+  const auto variable = [](const std::string& value) {
+    return std::vector<std::string>{"env", "HOROVOD_ELASTIC_TIMEOUT=" + value};
+  };
+  const std::string script = "test $RUEDA_WORKER_ID = 1 && exec $0 join kill=9; exec $0 join over join exit=7";
+  for (const auto& [value, flag, sentence] : {std::tuple("0.25", "", "could run within 0.25 s (--elastic-timeout)"),
+                                              std::tuple("500", "0", "could run within 0 s (--elastic-timeout)")}) {
+    std::vector<std::string> flags{"-np", "2", "--min-np", "2", "--grace-seconds", "1"};
+    if (*flag != 0) flags.insert(flags.end(), {"--elastic-timeout", flag});
+    HvdrunProcess run(elastic(flags, script), variable(value));
+    CHECK(run.wait() == 137);
+    CHECK_THAT(reported(run).back(), Contains("the job failed: 1 of at least 2 workers") && Contains(sentence));
+    run.wait_for_all_to_end();
+  }
+  for (const char* value : {"soon", "-1", "1e7"}) {
+    HvdrunProcess run({"-np", "2", "--min-np", "2", "true"}, variable(value));
+    CHECK(run.wait() == 2);
+    CHECK(reported(run) ==
+          Lines{"HOROVOD_ELASTIC_TIMEOUT is \"" + std::string(value) + "\"; it must be seconds from 0 to 1000000"});
+  }
+}
+
+TEST_CASE("flags of elastic jobs that contradict each other are refused in one sentence") {
+  CHECK_THAT(refused({"-np", "2", "--min-np", "3", "true"}), StartsWith("--min-np 3 is above -np 2"));
+  CHECK_THAT(refused({"-np", "4", "--min-np", "2", "--max-np", "3", "true"}), StartsWith("--max-np 3 is below -np 4"));
+  CHECK_THAT(refused({"--min-np", "2", "true"}), StartsWith("an elastic job needs -np"));
+  CHECK_THAT(refused({"-np", "4", "--min-np", "2", "-H", "localhost:2", "true"}),
+             StartsWith("4 workers do not fit into 2 slots on 1 hosts"));
+  CHECK_THAT(refused({"-np", "2", "--min-np", "2", "--mpi", "true"}), StartsWith("--mpi cannot start elastic jobs"));
+  CHECK_THAT(refused({"-np", "2", "--slots", "2", "true"}),
+             StartsWith("--slots-per-host: give the slots with the hosts"));
+  CHECK_THAT(refused({"-np", "2", "--min-np", "1", "--discovery-interval", "2", "true"}),
+             StartsWith("--discovery-interval is for --host-discovery-script: leave it out"));
+  CHECK_THAT(refused({"-np", "2", "--host-discovery-script", "true", "--discovery-interval", "0", "true"}),
+             StartsWith("--discovery-interval: "));
+  CHECK_THAT(refused({"-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "5", "3", "true"}),
+             StartsWith("--blacklist-cooldown-range: the range is 5 to 3 s"));
+}
