@@ -23,6 +23,7 @@ struct ElasticArguments {
   std::optional<std::pair<int, int>> cooldown_seconds;  ///< --blacklist-cooldown-range
   std::optional<int> blacklist_after;
   std::optional<Admission> admission;
+  bool horovod_defaults = false;  ///< --horovod-defaults
 
   /// Returns whether the flags make the job elastic.
   bool elastic() const { return least.has_value() || !script.empty(); }

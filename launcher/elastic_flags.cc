@@ -79,6 +79,9 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
          "started (default: ready)")
       ->check(CLI::IsMember({"ready", "discovered"}))
       ->group(kHeading);
+  app.add_flag("--horovod-defaults", arguments.horovod_defaults,
+               "as horovodrun: --blacklist-after 1 and --admit discovered, unless they are given")
+      ->group(kHeading);
 }
 
 }  // namespace rueda::core::launcher

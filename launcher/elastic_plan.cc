@@ -76,12 +76,13 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
   if (elastic.rejoin_timeout_seconds) rules.rejoin = as_time(*elastic.rejoin_timeout_seconds);
   if (elastic.removal_timeout_seconds) rules.removal = as_time(*elastic.removal_timeout_seconds);
   rules.resets = elastic.reset_limit;
-  rules.blacklist.failures = elastic.blacklist_after.value_or(rules.blacklist.failures);
+  const bool as_horovod = elastic.horovod_defaults;
+  rules.blacklist.failures = elastic.blacklist_after.value_or(as_horovod ? 1 : rules.blacklist.failures);
   if (elastic.cooldown_seconds) {
     rules.blacklist.cooldown = BlacklistRules::Cooldown{std::chrono::seconds(elastic.cooldown_seconds->first),
                                                         std::chrono::seconds(elastic.cooldown_seconds->second)};
   }
-  rules.admission = elastic.admission.value_or(Admission::kReady);
+  rules.admission = elastic.admission.value_or(as_horovod ? Admission::kDiscovered : Admission::kReady);
   return rules;
 }
 

@@ -131,7 +131,7 @@ TEST_CASE("flags win over the config file, and both over the defaults") {
 TEST_CASE("a config file has the flags of elastic jobs, too") {
   const File file(
       "np: 4\nmin-np: 2\nhost-discovery-script: ./hosts.sh\nslots-per-host: 3\ndiscovery_timeout: 2.5\n"
-      "discovery-interval: 0.5\n"
+      "discovery-interval: 0.5\nhorovod-defaults: true\n"
       "removal-timeout: 60\nblacklist-cooldown-range: [5, 10]\nadmit: discovered\n");
   const auto parsed = parse_arguments({"--config-file", file.path(), "--min-np", "3", "train"});
   INFO(parsed.status().sentence());
@@ -142,6 +142,7 @@ TEST_CASE("a config file has the flags of elastic jobs, too") {
   CHECK(elastic.slots_per_host == 3);
   CHECK(elastic.discovery_timeout_seconds == 2.5);
   CHECK(elastic.discovery_interval_seconds == 0.5);
+  CHECK(elastic.horovod_defaults);
   CHECK(elastic.removal_timeout_seconds == 60);
   CHECK(elastic.cooldown_seconds == std::pair(5, 10));
   CHECK(elastic.admission == Admission::kDiscovered);

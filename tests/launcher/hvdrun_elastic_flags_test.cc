@@ -1,5 +1,7 @@
 // What flags and variables of elastic jobs make of a job, and which of them are refused.
 
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <tuple>
@@ -44,6 +46,28 @@ TEST_CASE("HOROVOD_ELASTIC_TIMEOUT is how long a job waits for workers, unless -
     CHECK(reported(run) ==
           Lines{"HOROVOD_ELASTIC_TIMEOUT is \"" + std::string(value) + "\"; it must be seconds from 0 to 1000000"});
   }
+}
+
+TEST_CASE("under --horovod-defaults a failure ends a host, and nobody waits for newcomers, in elastic jobs alone") {
+  for (const bool given : {false, true}) {
+    std::vector<std::string> flags{"--horovod-defaults", "-np", "2", "--min-np", "1", "-H", "localhost:1,127.0.0.1:1"};
+    if (given) flags.insert(flags.end(), {"--blacklist-after", "2"});
+    HvdrunProcess run(elastic(flags, "test $RUEDA_WORKER_ID = 1 && exec $0 join exit=3; exec $0 join over join bye"));
+    CHECK(run.wait() == 0);
+    INFO(run.err());
+    CHECK((run.err().find("host 127.0.0.1 gets no more workers") == std::string::npos) == given);
+  }
+  // Worker 2 never becomes ready.
+  HvdrunProcess run(
+      elastic({"--horovod-defaults", "-np", "2", "--min-np", "1", "--blacklist-after", "9"},
+              "case $RUEDA_WORKER_ID in 0) exec $0 join over join notice pause;; 1) exec $0 join kill=9;; "
+              "*) exec $0 pause;; esac"));
+  run.read_until("[0]<stdout>:changes 2 to plan 3, newcomers 1");
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
+  HvdrunProcess plain({"--horovod-defaults", "-np", "1", "true"});
+  CHECK(plain.wait() == 0);
+  CHECK(plain.err().empty());
 }
 
 TEST_CASE("flags of elastic jobs that contradict each other are refused in one sentence") {

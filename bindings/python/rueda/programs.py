@@ -14,18 +14,20 @@ def path_of(program: str) -> str:
     return path
 
 
-def _become(program: str) -> None:
-    os.execv(path_of(program), [program, *sys.argv[1:]])
+def become(program: str, *first: str) -> None:
+    """Replaces this process by a program in the package, with the words of this one's command line behind those of `first`.
+    Raises FileNotFoundError as path_of() does."""
+    os.execv(path_of(program), [program, *first, *sys.argv[1:]])
 
 
 def hvdrun() -> None:
     """The command hvdrun."""
-    _become("hvdrun")
+    become("hvdrun")
 
 
 def rueda_build_mpi() -> None:
     """The command rueda-build-mpi."""
-    _become("rueda-build-mpi")
+    become("rueda-build-mpi")
 
 
 def rueda_timeline() -> None:
@@ -35,4 +37,4 @@ def rueda_timeline() -> None:
 
 def rueda_perf() -> None:
     """The command rueda-perf."""
-    _become("rueda-perf")
+    become("rueda-perf")

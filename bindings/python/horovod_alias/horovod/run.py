@@ -1,4 +1,4 @@
-"""The launcher under its name in Horovod before 0.20: `python -m horovod.run -np 4 ...` is hvdrun.
+"""The launcher under its name in Horovod before 0.20: `python -m horovod.run -np 4 ...` is horovodrun.
 
 In later versions horovod.run is a function. An import of this module replaces that function, so the module can be
 called, too.
@@ -8,7 +8,7 @@ import sys
 import types
 
 from horovod.runner import run
-from rueda.programs import hvdrun as run_commandline
+from horovod.runner.launch import run_commandline
 
 
 class _Callable(types.ModuleType):

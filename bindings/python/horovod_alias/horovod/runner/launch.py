@@ -1,4 +1,5 @@
-"""The launcher under the module name of Horovod: `python -m horovod.runner.launch -np 4 ...` is hvdrun."""
+"""The launcher under the module name of Horovod: `python -m horovod.runner.launch -np 4 ...` is horovodrun, and that is
+hvdrun with Horovod's defaults for elastic jobs."""
 
 import argparse
 import collections
@@ -7,11 +8,16 @@ import sys
 import threading
 
 from horovod.runner.elastic import driver
-from rueda.programs import hvdrun as run_commandline
-from rueda.programs import path_of
+from rueda.programs import become, path_of
 
 _LAST_LINES = 50
 _FAILED = "Horovod detected that one or more processes exited with non-zero status"
+
+
+def run_commandline():
+    """The command horovodrun. In an elastic job one failure is enough to blacklist a host, and the others are interrupted for
+    a new worker as soon as it is started, unless flags say otherwise; every other job is as hvdrun starts it."""
+    become("hvdrun", "--horovod-defaults")
 
 
 def parse_args():
