@@ -20,6 +20,11 @@ def run_commandline():
     become("hvdrun", "--horovod-defaults")
 
 
+def _number(text):
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
 def parse_args():
     """The flags of an elastic job from sys.argv, as a namespace. Exits with a message for flags that it does not know."""
     parser = argparse.ArgumentParser("horovodrun", allow_abbrev=False)
@@ -27,7 +32,7 @@ def parse_args():
     parser.add_argument("--min-np", "--min-num-proc", dest="min_num_proc", type=int)
     parser.add_argument("--max-np", "--max-num-proc", dest="max_num_proc", type=int)
     parser.add_argument("--slots-per-host", "--slots", dest="slots", type=int)
-    parser.add_argument("--elastic-timeout", type=int)
+    parser.add_argument("--elastic-timeout", type=_number)
     parser.add_argument("--reset-limit", type=int)
     parser.add_argument("--blacklist-cooldown-range", dest="cooldown_range", type=int, nargs=2)
     parser.add_argument("-H", "--hosts")
@@ -39,11 +44,16 @@ def parse_args():
 
 
 def _words_of(args):
-    values = {"-np": args.num_proc, "--min-np": args.min_num_proc or args.num_proc, "--max-np": args.max_num_proc, "--slots-per-host": args.slots,
-              "--elastic-timeout": args.elastic_timeout or driver.ELASTIC_TIMEOUT_SECS, "--reset-limit": args.reset_limit, "-H": args.hosts,
-              "--host-discovery-script": args.host_discovery_script, "--log-level": args.log_level,
+    least = args.num_proc if args.min_num_proc is None else args.min_num_proc
+    wait = driver.ELASTIC_TIMEOUT_SECS if args.elastic_timeout is None else args.elastic_timeout
+    interval = None if args.host_discovery_script is None else driver.DISCOVER_HOSTS_FREQUENCY_SECS
+    values = {"-np": args.num_proc, "--min-np": least, "--max-np": args.max_num_proc, "--slots-per-host": args.slots, "--elastic-timeout": wait,
+              "--reset-limit": args.reset_limit, "-H": args.hosts, "--host-discovery-script": args.host_discovery_script,
+              "--discovery-interval": interval, "--log-level": args.log_level,
               "--blacklist-after": 1, "--admit": "discovered"}  # as in Horovod; fmt: skip
     words = [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
+    if getattr(args, "verbose", False):
+        words.append("--verbose")
     if args.cooldown_range is not None:
         words += ["--blacklist-cooldown-range", *map(str, args.cooldown_range)]
     return words
