@@ -9,7 +9,7 @@ import collections
 import io
 import pickle
 import pickletools
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from rueda._native import lib
 from rueda.errors import UnsupportedError
@@ -71,6 +71,34 @@ class _Growing:
         return len(piece)
 
 
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, piece: Any) -> int:
+        return memoryview(piece).nbytes
+
+    def flush(self) -> None:
+        pass
+
+
+class BadEntry(NamedTuple):
+    """An entry of a dict that cannot be pickled, and why."""
+
+    key: Any
+    value: Any
+    why: Exception
+
+
+def unpicklable_entry(entries: Dict[Any, Any], dump: Callable[[Any, Any], None] = pickle.dump) -> Optional[BadEntry]:
+    """The first entry whose value dump() cannot write on its own; None if there is none."""
+    for key, value in entries.items():
+        try:
+            dump(value, _Nowhere())
+        except Exception as error:  # __reduce__ may raise anything
+            return BadEntry(key, value, error)
+    return None
+
+
 def encode(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
     """Returns the bytes for the other ranks. If the object cannot travel, the bytes hold the reason, and the error is
     returned, too."""
@@ -78,7 +106,9 @@ def encode(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
     try:
         pickle.dump(obj, buffer)
     except Exception as error:  # __reduce__ may raise anything
-        text = f"a {type(obj).__name__} that cannot be pickled: {type(error).__name__}: {error}"
+        bad = unpicklable_entry(obj) if isinstance(obj, dict) else None
+        what = f"a {type(obj).__name__} that" if bad is None else f"a {type(obj).__name__} whose {bad.key!r} is a {type(bad.value).__name__} that"
+        text = f"{what} cannot be pickled: {type(error).__name__}: {error}"
         return bytearray(text.encode()), error
     if _exposed():
         try:

@@ -36,6 +36,10 @@ class Found(NamedTuple):
     path: str = ""
 
 
+class DumpError(Exception):
+    """dump() has refused the contents; its error is the cause. Nothing is left of the file."""
+
+
 class _Hashed:
     """A file that hashes and counts what is written to it."""
 
@@ -150,8 +154,8 @@ class Checkpoints:
         """Writes a commit. It is on the disk, and will be found by newest(), when this returns. A process that dies
         meanwhile, at any moment, leaves the commits before as they were.
 
-        Raises OSError, which names the file, if the disk is full or fails, and RuntimeError if another job writes to the
-        folder. Then the commits before are as they were.
+        Raises OSError, which names the file, if the disk is full or fails, RuntimeError if another job writes to the
+        folder, and DumpError if dump() refuses the contents. Then the commits before are as they were.
         """
         name = f"{generation:06}-{commit:012}.checkpoint"
         self._require_own(name)
@@ -182,7 +186,9 @@ class Checkpoints:
             try:
                 self._dump(contents, payload)
             except Exception as error:
-                raise payload.failure or error
+                if payload.failure is not None:
+                    raise payload.failure
+                raise DumpError(str(error)) from error
             file.seek(0)
             file.write(payload.header())
             file.flush()

@@ -7,8 +7,9 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from rueda.arguments import whole_number
 from rueda.elastic import agreement
-from rueda.elastic.checkpoint import Checkpoints, Found
-from rueda.errors import HostsUpdatedInterrupt
+from rueda.elastic.checkpoint import Checkpoints, DumpError, Found
+from rueda.errors import CollectiveError, HostsUpdatedInterrupt
+from rueda.object_bytes import unpicklable_entry
 from rueda.plans import HostUpdateResult
 
 
@@ -120,6 +121,14 @@ def copied(name: str, value: Any) -> Any:
                          "keep it outside of the state") from error  # fmt: skip
 
 
+def require_picklable(state: State, values: Dict[str, Any], dump: Callable[[Any, Any], None] = pickle.dump) -> None:
+    """Raises ValueError, which names the entry and the type of its value, if dump() cannot write one of the values."""
+    bad = unpicklable_entry(values, dump)
+    if bad is not None:
+        raise ValueError(f"{bad.key!r} of the state is a {type(getattr(state, bad.key)).__name__}, which cannot be pickled: "
+                         f"{type(bad.why).__name__}: {bad.why}; keep it outside of the state") from bad.why  # fmt: skip
+
+
 def require_names(what: str, theirs: Any, ours: Any) -> None:
     """Raises ValueError, which names the differences, unless both have the same names."""
     lacks, more = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
@@ -133,7 +142,8 @@ class ObjectState(State):
 
     The values can be copied and pickled. In a job of several hosts without RUEDA_TLS=all they are data only, see
     broadcast_object(). Saves at construction, so restore() before the first commit gives the initial values. Raises
-    ValueError, which names the keyword, if a value cannot be copied.
+    ValueError, which names the keyword and the value's type, if a value cannot be copied; sync(), and a commit that goes
+    to disk, do so if it cannot be pickled.
 
     checkpoint: a folder for commits on disk; None writes none. If it has commits of an earlier job, the state begins
     with the newest one. The folder is for one state of one job at a time. Only read folders that you trust, because the
@@ -174,7 +184,14 @@ class ObjectState(State):
 
     def _write_commit(self) -> None:
         if self._checkpoints is not None and self._rank() == 0 and self._standing.commits % self._checkpoint_every == 0:
-            self._checkpoints.write(self._standing.generation, self._standing.commits, self._kept())
+            contents = self._kept()
+            try:
+                self._checkpoints.write(self._standing.generation, self._standing.commits, contents)
+            except DumpError as error:
+                for part in contents.values():
+                    if isinstance(part, dict):
+                        require_picklable(self, part, self._dump)
+                raise ValueError(f"the commit cannot be pickled: {error}") from error
 
     def _kept(self) -> Dict[str, Any]:
         """What save() has kept, as it goes to disk."""
@@ -196,13 +213,27 @@ class ObjectState(State):
 
     def sync(self) -> None:
         """Gives every rank the present values of one rank, and saves them. That is rank 0, unless elastic.run has found a
-        rank with a later commit."""
+        rank with a later commit. Raises ValueError, which names the keyword, on all ranks, if a value cannot be pickled;
+        no value has changed then."""
         self._receive()
         self.save()
 
     def _receive(self) -> None:
+        """Takes the present values of the root, and keeps them without a copy."""
+        self._take(self._received())
+
+    def _received(self) -> Dict[str, Any]:
+        """The root's plain values."""
         present = {name: getattr(self, name) for name in self._saved_state}
-        received = agreement.broadcast_from(self._bcast_object, self._standing.root, present)
+        try:
+            return agreement.broadcast_from(self._bcast_object, self._standing.root, present)
+        except CollectiveError:
+            raise
+        except Exception:  # a function of the program's may raise anything
+            require_picklable(self, present)
+            raise
+
+    def _take(self, received: Dict[str, Any]) -> None:
         for name, value in received.items():
             setattr(self, name, value)
-        self._saved_state = {name: received.get(name) for name in received}
+        self._saved_state = dict(received)

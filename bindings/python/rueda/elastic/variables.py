@@ -53,10 +53,11 @@ class VariablesState(ObjectState):
         self._saved_values = contents["variables"]
 
     def _receive(self) -> None:
+        received = self._received()  # first, so that nothing has changed if a value cannot be sent
         space = current().next_call_space("elastic_variables", range(current().size))
         handles = [arrays.broadcast_async(value, self._standing.root, f"{space}{number}") for number, value in enumerate(self.read())]
         self.write([handle.wait() for handle in handles])
-        super()._receive()
+        self._take(received)
 
 
 def run_framework(func: Callable[..., Any], lost: Callable[[Exception], bool]) -> Callable[..., Any]:

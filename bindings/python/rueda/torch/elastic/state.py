@@ -158,10 +158,11 @@ class TorchState(ObjectState):
             self._steps.begin()
 
     def _receive(self) -> None:
+        received = self._received()  # first, so that nothing has changed if a value cannot be sent
         for name in sorted(self._handlers):
             self._handlers[name].root_rank = self._standing.root
             self._handlers[name].receive()
-        super()._receive()
+        self._take(received)
 
     def reset(self) -> None:
         """Divides the data of samplers anew, and drops what optimizers have left of a step."""
