@@ -8,15 +8,15 @@ class Unavailable(RuntimeError):
 
 
 class Lab:
-    """Two hosts, node1 and node2. hvdrun runs on the first. Has the methods of job.Room."""
+    """Hosts, node1, node2 and so on. hvdrun runs on the first. Has the methods of job.Room."""
 
-    def __init__(self, program):
-        """program: the lab's, of a build."""
+    def __init__(self, program, hosts=2):
+        """program: the lab's, of a build. hosts: how many."""
         try:
-            self._process = subprocess.Popen([str(program), "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self._process = subprocess.Popen([str(program), str(hosts)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         except OSError as error:
             raise Unavailable(f"{program}: {error.strerror}; scripts/demo builds it") from None
-        self._on = [self._process.stdout.readline().split() for _ in range(2)]
+        self._on = [self._process.stdout.readline().split() for _ in range(hosts)]
         if not all(self._on):
             raise Unavailable(self._process.communicate()[1].strip())
 
@@ -28,11 +28,15 @@ class Lab:
 
     def command(self, folder, words):
         """The command that runs these words on node1, in a folder."""
-        return [*self._on[0], "env", "-C", str(folder), *words]
+        return self.on(0, ["env", "-C", str(folder), *words])
+
+    def on(self, host, words):
+        """The command that runs these words on a host, counted from 0."""
+        return [*self._on[host], *words]
 
     def left(self):
         """What still runs on the hosts."""
-        return [f"{name} on node{host + 1}" for host in range(2) for name in self.tell(f"processes {host}").split()]
+        return [f"{name} on node{host + 1}" for host in range(len(self._on)) for name in self.tell(f"processes {host}").split()]
 
     def close(self):
         """Ends the hosts."""
