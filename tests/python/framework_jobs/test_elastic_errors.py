@@ -96,6 +96,7 @@ for name, run in RUNS.items():
         rounds(run, wrong, of=name)
     except tf.errors.InvalidArgumentError as error:
         tell("left", of=name)
+hvd.barrier()  # or the first to end would end the plan of the other, whose mistake would be a consequence
 """
 
 
