@@ -162,7 +162,7 @@ typedef struct rueda_init_options {
                          * MPI._addressof(comm) of mpi4py. NULL: all ranks that mpirun has started */
   /* Only these `rank_count` ranks of the communicator, in the order of their ranks in the job. NULL: all. */
   const int32_t* ranks;
-  size_t rank_count; /* 0: all ranks */
+  size_t rank_count;    /* 0: all ranks */
   int32_t wait_outside; /* 1: in a worker that comes to an elastic job that runs already, rueda_init does not wait for
                          * the others, and does not interrupt them: see rueda_membership_info.waits. 0: it joins */
 } rueda_init_options;
