@@ -29,14 +29,36 @@ struct WidePair {
 
 __device__ float widened(float value) { return value; }
 __device__ double widened(double value) { return value; }
-__device__ float widened(F16 value) { return core::f16_to_f32(value); }
+
+/// The GPU's own conversions, which are one instruction each, but that they forget the bits of a NaN.
+__device__ float widened(F16 value) {
+#ifdef __CUDA_ARCH__
+  if ((value.bits & 0x7fffu) <= 0x7c00u) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+    return wide;
+  }
+#endif
+  return core::f16_to_f32(value);
+}
 __device__ float widened(Bf16 value) { return core::bf16_to_f32(value); }
+
+__device__ F16 narrowed(float value) {
+#ifdef __CUDA_ARCH__
+  if (value == value) {
+    F16 half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(value));
+    return half;
+  }
+#endif
+  return core::f32_to_f16(value);
+}
 
 template <class To, class From>
 __device__ To rounded(From value) {
   if constexpr (std::is_same_v<To, F16>) {
     if constexpr (std::is_same_v<From, double>) return core::f64_to_f16(value);
-    return core::f32_to_f16(static_cast<float>(value));
+    return narrowed(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, Bf16>) {
     if constexpr (std::is_same_v<From, double>) return core::f64_to_bf16(value);
     return core::f32_to_bf16(static_cast<float>(value));
@@ -50,6 +72,9 @@ template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Run {
   T element[kCount];
 };
+
+/// A thread asks for so many runs before it uses the first, so that the memory always has something to do.
+constexpr int kRunsInFlight = 4;
 
 /// to[i] = convert(from[i]) for the elements of a tile, by all threads of the block. The addresses may be any.
 template <class From, class To, class Convert>
@@ -76,11 +101,19 @@ __device__ void convert_tile(const From* from, To* to, int count, Convert conver
   for (int i = thread; i < head; i += threads) to[i] = convert(from[i]);
   const int runs = (count - head) / kAtOnce;
 #pragma unroll 1
-  for (int i = thread; i < runs; i += threads) {
-    const In in = reinterpret_cast<const In*>(from + head)[i];
-    Out out;
-    for (int k = 0; k < kAtOnce; ++k) out.element[k] = convert(in.element[k]);
-    reinterpret_cast<Out*>(to + head)[i] = out;
+  for (int begin = thread; begin < runs; begin += kRunsInFlight * threads) {
+    In in[kRunsInFlight];
+#pragma unroll
+    for (int r = 0; r < kRunsInFlight; ++r) {
+      if (begin + r * threads < runs) in[r] = reinterpret_cast<const In*>(from + head)[begin + r * threads];
+    }
+#pragma unroll
+    for (int r = 0; r < kRunsInFlight; ++r) {
+      if (begin + r * threads >= runs) break;
+      Out out;
+      for (int k = 0; k < kAtOnce; ++k) out.element[k] = convert(in[r].element[k]);
+      reinterpret_cast<Out*>(to + head)[begin + r * threads] = out;
+    }
   }
 #pragma unroll 1
   for (int i = head + runs * kAtOnce + thread; i < count; i += threads) to[i] = convert(from[i]);
@@ -212,7 +245,7 @@ __device__ void run_bools(const PackParameters& parameters) {
 
 extern "C" {
 
-__global__ void __launch_bounds__(rueda::cuda::kPackThreads)
+__global__ void __launch_bounds__(rueda::cuda::kPackThreads, 2)
     rueda_pack_bits(const __grid_constant__ rueda::cuda::PackParameters parameters) {
   switch (parameters.task.element_bytes) {
     case 1: return rueda::cuda::run_bits<uint8_t>(parameters);
@@ -222,7 +255,7 @@ __global__ void __launch_bounds__(rueda::cuda::kPackThreads)
   }
 }
 
-__global__ void __launch_bounds__(rueda::cuda::kPackThreads)
+__global__ void __launch_bounds__(rueda::cuda::kPackThreads, 2)
     rueda_pack_floats(const __grid_constant__ rueda::cuda::PackParameters parameters) {
   switch (parameters.task.dtype) {
     case rueda::core::Dtype::kF16: return rueda::cuda::run_floats<rueda::core::F16, rueda::core::F16>(parameters);
@@ -232,7 +265,7 @@ __global__ void __launch_bounds__(rueda::cuda::kPackThreads)
   }
 }
 
-__global__ void __launch_bounds__(rueda::cuda::kPackThreads)
+__global__ void __launch_bounds__(rueda::cuda::kPackThreads, 2)
     rueda_pack_integers(const __grid_constant__ rueda::cuda::PackParameters parameters) {
   switch (parameters.task.dtype) {
     case rueda::core::Dtype::kU8: return rueda::cuda::run_integers<uint8_t>(parameters);

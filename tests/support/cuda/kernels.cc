@@ -13,7 +13,7 @@
 #define __device__
 #define __global__
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 // NOLINTEND(bugprone-reserved-identifier)
 namespace {
 struct Index {
