@@ -22,7 +22,7 @@ const rueda_host& host() {
     rueda_host made{};
     made.log = [](int32_t, const char*) {};
     made.setting = [](const char* name) -> const char* {
-      return std::string_view(name) == "CUDA_LIBRARY" ? RUEDA_TEST_CUDA : nullptr;
+      return std::string_view(name) == "CUDA_LIBRARY" ? gpu_library() : nullptr;
     };
     made.account = [](int64_t bytes) { held += bytes; };
     return made;

@@ -9,14 +9,19 @@
 #include <vector>
 
 #include "tests/bindings/operations.h"
+#include "tests/ops/cuda/real_gpu.h"
 #include "tests/support/cuda/standin.h"
 #include "tests/support/rank_threads.h"
 
 namespace rueda::test {
 
+/// The library that the plug-in uses: the stand-in, or the driver's own if that is empty.
+inline const char* gpu_library() { return on_real_gpus() ? "" : RUEDA_TEST_CUDA; }
+
 /// The stand-in for the driver, which the plug-in of this process uses from the first call of this on.
 inline StandinCuda& gpu() {
   static StandinCuda* const one = [] {
+    if (on_real_gpus()) return &real_gpu();
     ::setenv("RUEDA_CUDA_LIBRARY", RUEDA_TEST_CUDA, 1);
     void* const library = ::dlopen(RUEDA_TEST_CUDA, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw std::runtime_error(::dlerror());

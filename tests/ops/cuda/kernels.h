@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "ops/cuda/device.h"
+#include "ops/cuda/pack_image.h"
 #include "ops/cuda/pack_plan.h"
 #include "tests/ops/cuda/gpu.h"
 
@@ -17,9 +18,11 @@ struct PackingGpu {
     static const auto* const made = [] {
       gpu();
       static constexpr unsigned char kImage[] = {0x50, 0xed, 0x55, 0xba};
-      auto* const one = new PackingGpu{cuda::open_driver(RUEDA_TEST_CUDA).value(), nullptr, nullptr};
+      auto* const one = new PackingGpu{cuda::open_driver(gpu_library()).value(), nullptr, nullptr};
       one->device = cuda::Device::make(one->driver, 0).value();
-      one->kernels = cuda::Kernels::load(*one->device, std::as_bytes(std::span(kImage))).value();
+      one->kernels =
+          cuda::Kernels::load(*one->device, on_real_gpus() ? cuda::pack_image() : std::as_bytes(std::span(kImage)))
+              .value();
       return one;
     }();
     return *made;

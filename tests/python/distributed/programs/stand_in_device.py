@@ -1,6 +1,6 @@
 """Brings the device "standin" into the process that imports it: one whose memory no address of the host reaches, and whose
 streams work later. It is written in stand_in_device.cc. With RUEDA_CUDA_LIBRARY, the stand-in for libcuda, memory and
-streams are that library's, and Rueda's CUDA plug-in uses the tensors where they lie. RUEDA_TEST_DEVICE=cuda: nothing is
+streams are that library's, and Rueda's CUDA plug-in uses the tensors where they lie. TEST_DEVICE=cuda: nothing is
 brought, and programs that use NAME run on GPUs."""
 
 import contextlib
@@ -12,7 +12,7 @@ import pathlib
 import torch
 from torch.utils import cpp_extension
 
-NAME = os.environ.get("RUEDA_TEST_DEVICE", "standin")
+NAME = os.environ.get("TEST_DEVICE", "standin")
 IS_REACHED = NAME == "cuda" or "RUEDA_CUDA_LIBRARY" in os.environ
 
 
