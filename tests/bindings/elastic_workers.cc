@@ -33,6 +33,7 @@ size_t entries(const char* folder) {
 class Worker {
  public:
   Worker() {
+    rank_report("begun");
     rueda_init_options options{};
     options.struct_size = sizeof options;
     options.wait_outside = std::getenv("TEST_WAITS") != nullptr ? 1 : 0;

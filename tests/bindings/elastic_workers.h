@@ -23,6 +23,8 @@ class ElasticWorkers {
   /// Starts one more worker, with the next id.
   int start_newcomer();
 
+  /// Waits until its program has begun; it has not called rueda_init yet.
+  void await_begun(int id) { static_cast<void>(processes_.await(id, "begun")); }
   /// Waits until these have joined their first plan.
   void await_joined(const std::vector<int>& ids);
   /// Has these do something at the same time. Returns their answers in this order.

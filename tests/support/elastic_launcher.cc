@@ -39,13 +39,22 @@ void ElasticLauncher::set(const std::string& key, const std::string& value) {
   if (!status.ok()) throw std::runtime_error(status.sentence());
 }
 
+void ElasticLauncher::note_holders() {
+  const auto begun = [this](int rank) { return store_->add(core::wishes_key(plan_job(), rank), 0).value() > 0; };
+  bool formed = true;
+  for (int rank = 0; rank < static_cast<int>(last_.workers.size()); ++rank) formed = formed && begun(rank);
+  if (!formed && last_.number != 1) return;
+  for (const core::PlannedWorker& worker : last_.workers) holders_.insert(worker.id);
+}
+
 void ElasticLauncher::publish(const std::vector<int>& ids) {
+  note_holders();
   core::Plan next;
   next.number = last_.number + 1;
   next.why = why_;
   for (const int id : ids) {
-    const bool holds = last_.number != 0 && last_.rank_of(id) >= 0;
-    if (!holds) next.changes |= core::kWorkersAdded;
+    const bool holds = holders_.contains(id);
+    if (last_.rank_of(id) < 0) next.changes |= core::kWorkersAdded;
     next.workers.push_back({id, "here", id, static_cast<uint8_t>(holds ? 1 : 0)});
   }
   for (const core::PlannedWorker& worker : last_.workers) {

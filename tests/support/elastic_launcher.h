@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,8 @@ class ElasticLauncher {
   uint64_t plan() const { return last_.number; }
   /// The name of the last plan's own job.
   std::string plan_job() const;
-  /// Publishes the next plan, with these workers in rank order, each at the slot of its number. Those that the last one
-  /// had hold the state.
+  /// Publishes the next plan, with these workers in rank order, each at the slot of its number. Workers of plan 1 hold
+  /// the state, and so do those of a later plan that all its members had begun to form when the next one came.
   void publish(const std::vector<int>& ids);
   /// Ends the last plan: this worker died.
   void declare_dead(int id, const std::string& cause);
@@ -51,11 +52,13 @@ class ElasticLauncher {
     int times RUEDA_GUARDED_BY(mutex) = 0;
   };
   void set(const std::string& key, const std::string& value);
+  void note_holders();
   std::string key_;
   std::string job_ = "elastic";
   std::map<int, std::shared_ptr<Asked>> asked_;
   std::unique_ptr<core::StoreServer> store_;
   core::Plan last_;
+  std::set<int64_t> holders_;
   std::string why_;
   int64_t notices_ = 0;
 };
