@@ -102,7 +102,19 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
     return start(key, std::nullopt, shape, 0);
   }
   if (course.contest->size() < 2 || !all_contribute) return {best_of(*course.contest), 0};
-  return course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
+  const Pick own = course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
+  if (!parts_.check || own.trial != 0 || !own.variant) return own;
+  return check_beside(key, course, shape, *own.variant);
+}
+
+/// In pairs, so that both of a pair meet the machine in the same state. The choice also runs beside itself: that pair
+/// shows what chance does.
+Tuner::Pick Tuner::check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own) {
+  const size_t turn = course.checked++;
+  const bool is_own = turn % 2 == 0;
+  const Pick pick = start(key, is_own ? own : course.contest->variant(turn / 2 % course.contest->size()), shape, 0);
+  trials_.back().role = is_own ? TrialRole::kOwn : TrialRole::kOther;
+  return pick;
 }
 
 /// A program that makes new sizes or sets for ever must not fill the memory.
@@ -175,7 +187,7 @@ Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape
 Tuner::Pick Tuner::start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost) {
   if (trials_.size() == kMostTrials) forget_oldest();
   held_ += cost;
-  trials_.push_back({++last_trial_, key, variant, shape.bytes, cost, picks_});
+  trials_.push_back({++last_trial_, key, variant, shape.bytes, cost, picks_, TrialRole::kTrial});
   return {variant, last_trial_};
 }
 
@@ -214,6 +226,7 @@ void Tuner::timed(const TrialTime& time) {
 
 /// Without a contest the time is kept as the reference: the distance is new, or the first batches still warm up.
 void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
+  if (trial.role != TrialRole::kTrial) return tell(trial, time);
   const double per_byte = static_cast<double>(time.took.count()) / static_cast<double>(trial.bytes);
   if (!course.contest || !trial.variant) {
     course.reference = std::min(course.reference, per_byte);
@@ -224,7 +237,7 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
   if (!index) return;
   if (contest.winner()) {
     tell(trial, time);
-    if (*index == *contest.winner()) check(course, per_byte);
+    if (*index == *contest.winner()) watch(course, per_byte);
     return;
   }
   const double best = std::min(contest.best_time(), course.reference);
@@ -245,18 +258,19 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
 void Tuner::tell(const Trial& trial, const TrialTime& time) const {
   if (!parts_.report) return;
   parts_.report({parts_.now(), trial.key.first, at(trial.key.second, time.distance), *trial.variant, trial.bytes,
-                 time.took, false});
+                 time.took, trial.role});
 }
 
 void Tuner::tell_choice(const GroupKey& key, Distance distance, uint64_t bytes, const Contest& contest) const {
   if (!parts_.report) return;
   const size_t winner = *contest.winner();
   const auto took = nanoseconds(static_cast<int64_t>(contest.time(winner) * static_cast<double>(bytes)));
-  parts_.report({parts_.now(), key.first, at(key.second, distance), contest.variant(winner), bytes, took, true});
+  parts_.report(
+      {parts_.now(), key.first, at(key.second, distance), contest.variant(winner), bytes, took, TrialRole::kChosen});
 }
 
 /// Other work on the machine makes some batches long; a change that matters makes all of them so.
-void Tuner::check(Course& course, double time) {
+void Tuner::watch(Course& course, double time) {
   const double ratio = time / course.contest->time(*course.contest->winner());
   course.odd = ratio > kOdd || ratio < 1 / kOdd ? course.odd + 1 : 0;
   const auto holds = kHolds * (1 << std::min(course.restarts, kMostDoublings));

@@ -39,7 +39,10 @@ struct TunedChoice {
   double time = 0;  ///< nanoseconds for each byte
 };
 
-/// What the tuner tells a log: a trial has been timed.
+/// What a line of the log is about. kOwn and kOther are of a check: the choice, and another variant beside it.
+enum class TrialRole : uint8_t { kTrial, kChosen, kOwn, kOther };
+
+/// What the tuner tells a log: a batch has been timed.
 struct TrialReport {
   SteadyClock::time_point at;
   SetId set = kGlobalSet;
@@ -47,7 +50,7 @@ struct TrialReport {
   Variant variant;
   uint64_t bytes = 0;
   std::chrono::nanoseconds took{0};
-  bool chosen = false;  ///< the variant is the class's choice from now on
+  TrialRole role = TrialRole::kTrial;  ///< kChosen: the variant is the class's choice from now on
 };
 
 /// Rank 0's choice among variants that give the same bits, by their times in the program's own batches. For each
@@ -68,6 +71,8 @@ class Tuner {
     std::function<std::vector<Variant>(const BatchShape&)> variants;
     /// May be empty.
     std::function<void(const TrialReport&)> report;
+    /// Batches that would run in a choice run in it and in another variant in turn, and all are timed for the report.
+    bool check = false;
   };
   explicit Tuner(Parts parts);
 
@@ -95,6 +100,7 @@ class Tuner {
     double reference = Contest::kNever;
     int untimed = 0;  ///< batches since the last trial
     int odd = 0;      ///< trials in a row that took another time than the winner did
+    size_t checked = 0;
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
@@ -113,6 +119,7 @@ class Tuner {
     uint64_t bytes = 0;
     double held = 0;    ///< nanoseconds of the purse that nothing else may spend meanwhile
     uint64_t pick = 0;  ///< the number of its pick
+    TrialRole role = TrialRole::kTrial;
   };
 
   Group& group_of(const GroupKey& key);
@@ -121,12 +128,13 @@ class Tuner {
   void give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own);
   Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
   std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;
   void take(const Trial& trial, Course& course, const TrialTime& time);
   void tell(const Trial& trial, const TrialTime& time) const;
   void tell_choice(const GroupKey& key, Distance distance, uint64_t bytes, const Contest& contest) const;
-  void check(Course& course, double time);
+  void watch(Course& course, double time);
   void refill();
   void forget_oldest();
 

@@ -71,6 +71,9 @@ const Knob kKnobs[] = {
          kAs<&S::broadcast_algorithm, parse_algorithm, print_text>, "algorithm for every broadcast (auto)"),
     knob("AUTOTUNE", kSwitch, "autotune", kRankZero, kHorovod, kSwitchValue<&S::autotune>,
          "1: rank 0 tries choices that depend on the machine on the program's batches; 0: it does not (1)"),
+    knob("AUTOTUNE_CHECK", kSwitch, "autotune-check", kRankZero, kOurs, kSwitchValue<&S::autotune_check>,
+         "1: batches run in what is chosen and in another way in turn, and the log has all times: a check, for "
+         "benchmarks (0)"),
     knob("AUTOTUNE_LOG", kValue, "autotune-log-file", kNo, kHorovod, kAs<&S::autotune_log, parse_file, print_text>,
          "CSV file in which rank 0 notes each trial and each choice (none)"),
     knob("TUNE_FILE", kValue, "tune-file", kNo, kOurs, kAs<&S::tune_file, parse_file, print_text>,

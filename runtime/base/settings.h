@@ -28,6 +28,7 @@ struct Settings {
   Stores stores = Stores::kByDistance;  ///< kByDistance: chosen
   uint64_t chunk_bytes = 0;             ///< of shared memory, at most; 0: chosen
   bool autotune = true;
+  bool autotune_check = false;
   std::string autotune_log;         ///< file; empty: none
   std::string tune_file;            ///< empty: none
   std::string controller = "auto";  ///< auto, tcp or mpi

@@ -35,7 +35,7 @@ std::string csv_line(const TrialReport& report, std::chrono::nanoseconds since_s
                      name_of(batches.dtype), name_of(batches.codec), batches.ranks, batches.hosts,
                      name_of(batches.distance), least_bytes(batches.size), batches.short_tensors ? 1 : 0, algorithm,
                      slot_bytes >> report.variant.chunk_shift, print_stores(report.variant.stores), report.bytes,
-                     std::chrono::duration<double, std::micro>(report.took).count(), report.chosen ? 1 : 0);
+                     std::chrono::duration<double, std::micro>(report.took).count(), static_cast<int>(report.role));
 }
 
 TuneLog::TuneLog(const std::string& path, std::function<const char*(uint8_t)> name, uint64_t slot_bytes,

@@ -22,6 +22,7 @@ Tuning::Tuning(const Settings& settings, const Executor& executor, TuneFacts fac
   Tuner::Parts parts;
   parts.now = [] { return SteadyClock::now(); };
   parts.variants = [&executor](const BatchShape& shape) { return executor.variants(shape); };
+  parts.check = settings.autotune_check;
   if (log_) parts.report = [this](const TrialReport& report) { log_->add(report); };
   tuner_.emplace(std::move(parts));
   if (!settings.tune_file.empty()) recall(settings.tune_file);

@@ -109,6 +109,7 @@ TEST_CASE("horovodrun's flags for tuning set Rueda's variables") {
   REQUIRE(parsed.ok());
   const std::map<std::string, std::string> expected = {{"RUEDA_AUTOTUNE", "1"}, {"RUEDA_AUTOTUNE_LOG", "t.csv"}};
   CHECK(parsed.value().variables == expected);
+  CHECK(parse_arguments({"--autotune-check", "p"}).value().variables.at("RUEDA_AUTOTUNE_CHECK") == "1");
   CHECK(parse_arguments({"--no-autotune", "p"}).value().variables.at("RUEDA_AUTOTUNE") == "0");
 }
 

@@ -19,11 +19,11 @@ class TunedJob {
  public:
   using Cost = std::function<double(const Variant&, uint64_t bytes)>;  ///< nanoseconds for each byte
 
-  explicit TunedJob(std::vector<Variant> variants, Cost cost)
+  explicit TunedJob(std::vector<Variant> variants, Cost cost, bool check = false)
       : variants_(std::move(variants)),
         cost_(std::move(cost)),
         tuner_({[this] { return now_; }, [this](const BatchShape&) { return variants_; },
-                [this](const TrialReport& report) { reports_.push_back(report); }}) {}
+                [this](const TrialReport& report) { reports_.push_back(report); }, check}) {}
 
   static BatchShape shape(uint64_t bytes) {
     BatchShape shape;
@@ -339,8 +339,29 @@ TEST_CASE("The log hears each trial and the choice") {
   job.run(4 * kMiB, 60);
   REQUIRE_FALSE(job.reports().empty());
   int chosen = 0;
-  for (const TrialReport& report : job.reports()) chosen += report.chosen ? 1 : 0;
+  for (const TrialReport& report : job.reports()) chosen += report.role == TrialRole::kChosen ? 1 : 0;
   CHECK(chosen == 1);
   CHECK(job.reports().size() == static_cast<size_t>(job.trials()));  // less the reference, and the choice besides
   CHECK(job.reports().front().bytes == 4 * kMiB);
+}
+
+TEST_CASE("A check runs the choice and each variant in turn, and times all") {
+  TunedJob job(six_variants(), index_cost, true);
+  job.run(4 * kMiB, 60);
+  const size_t before = job.reports().size();
+  for (size_t i = 0; i < 4 * six_variants().size(); ++i) job.run(4 * kMiB);
+  std::map<uint8_t, int> beside;
+  Variant own;
+  for (size_t i = before; i < job.reports().size(); ++i) {
+    const TrialReport& report = job.reports()[i];
+    if (report.role == TrialRole::kOwn) own = report.variant;
+    if (report.role == TrialRole::kOther && report.variant.stores == Stores::kPlain)
+      ++beside[report.variant.chunk_shift];
+  }
+  CHECK(own == Variant{1, 0, Stores::kNonTemporal});
+  CHECK(beside.size() == 3);
+  for (const auto& [shift, times] : beside) CHECK(times >= 1);
+  CHECK(job.reports().size() - before == 4 * six_variants().size());
+  CHECK(job.tuner().choices().size() == 1);
+  CHECK(job.tuner().choices()[0].variant == own);
 }

@@ -110,6 +110,28 @@ TEST_CASE("a job's batches run in several variants with the same bits, and the l
   }
 }
 
+TEST_CASE("a check times the choice beside every way, with the same bits") {
+  const rueda::test::TemporaryFolder folder;
+  EngineRanks::Options options = logged(2, folder.file("trials.csv"));
+  options.settings.autotune_check = true;
+  // Kept choices, so that the check begins at once.
+  options.settings.tune_file = folder.file("choices.json");
+  REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept_for(options))).ok());
+  EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60); });
+  int own = 0;
+  std::vector<Row> others;
+  for (const Row& row : rows_of(options.settings.autotune_log)) {
+    if (row.at("chosen") == "2") {
+      ++own;
+      CHECK(row.at("algorithm") + " " + row.at("chunk_bytes") + " " + row.at("stores") == "shm_two_shot 262144 plain");
+    }
+    if (row.at("chosen") == "3") others.push_back(row);
+  }
+  CHECK(own >= 20);
+  CHECK(others.size() >= 20);
+  CHECK(tried(others, "0").size() >= 4);
+}
+
 TEST_CASE("a process set without rank 0 is tuned by what its own ranks measure") {
   const rueda::test::TemporaryFolder folder;
   const std::string path = folder.file("trials.csv");

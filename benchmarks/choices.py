@@ -1,0 +1,138 @@
+"""Holds Rueda's own choice of a way against each other way, batch by batch in one job.
+
+    python3 benchmarks/choices.py                             # np 2, 4 and 8, 64 KiB to 64 MiB: two to four minutes
+    python3 benchmarks/choices.py --np 2 --max 1M --seconds 10 --keep trials.csv
+    python3 benchmarks/choices.py --read trials.csv           # a log of any program that ran with hvdrun --autotune-check
+
+With --autotune-check a job goes on after each choice: one batch in what is chosen, the next in another way, and so on through
+all ways. Both of such a pair meet the machine in the same state, so other work on it disturbs the ratio of their times little.
+Of the pairs of two ways the quarter counts that took least time: the others met that work.
+A line is a class of batches: how many times as long the choice takes as the best other way, by the median of their pairs, with
+its range of 95 % confidence, and the same for the choice beside itself, which shows what chance does. MISSED: the whole range
+is above 1.03; then the exit code is 1. A class of fewer than 16 pairs is not judged.
+"""
+
+import argparse
+import collections
+import csv
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BINARIES = pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "bin"
+MOST_BEHIND = 1.03
+FEWEST_PAIRS = 16
+FEWEST_COUNTED = 8
+CLASS = ("set", "operation", "type", "codec", "ranks", "hosts", "distance", "class_bytes", "short_tensors")
+OWN, OTHER = "2", "3"  # of the column `chosen`
+
+
+def way(row):
+    return f"{row['algorithm']}, {int(row['chunk_bytes']) >> 10} KiB, {row['stores']}"
+
+
+def pairs_of(rows):
+    """By class and way: the choice's time, that of the way in the next batch, and the way that was chosen."""
+    found, last = collections.defaultdict(lambda: collections.defaultdict(list)), {}
+    for row in rows:
+        group = tuple(row[name] for name in CLASS)
+        own = last.pop(group, None)
+        if row["chosen"] == OWN:
+            last[group] = row
+        elif row["chosen"] == OTHER and own is not None and own["bytes"] == row["bytes"] and float(row["microseconds"]) > 0:
+            found[group][way(row)].append((float(own["microseconds"]), float(row["microseconds"]), way(own)))
+    return found
+
+
+def ratios_of(pairs):
+    """Of the quarter that took least time, both batches of a pair together: so neither of the two is favoured."""
+    counted = max(FEWEST_COUNTED, len(pairs) // 4)
+    return [own / other for own, other, _ in sorted(pairs, key=lambda pair: pair[0] + pair[1])[:counted]]
+
+
+def median_of(ratios):
+    """The median, and the range that has it with 95 % confidence: of the order of the values alone."""
+    values, middle = sorted(ratios), len(ratios) / 2
+    reach = 0.98 * math.sqrt(len(values))
+    low, high = max(0, math.floor(middle - reach)), min(len(values) - 1, math.ceil(middle + reach) - 1)
+    return statistics.median(values), values[low], values[high]
+
+
+def verdicts(found):
+    """For each class: (class, its choice, the best other way, median, low, high, pairs, median beside itself)."""
+    lines = []
+    for group, ways in found.items():
+        chosen = collections.Counter(own for pairs in ways.values() for *_, own in pairs).most_common(1)[0][0]
+        beside = ratios_of([pair for name, pairs in ways.items() for pair in pairs if pair[2] == name])
+        others = {name: [pair for pair in pairs if pair[2] != name] for name, pairs in ways.items()}
+        others = {name: ratios_of(pairs) for name, pairs in others.items() if len(pairs) >= FEWEST_PAIRS}
+        if not others:
+            continue
+        best = max(others, key=lambda name: statistics.median(others[name]))
+        lines.append((group, chosen, best, *median_of(others[best]), len(others[best]), statistics.median(beside) if beside else math.nan))
+    return lines
+
+
+def size_text(size):
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def table(lines):
+    text = ["| np | from | cores | chosen | best other way | choice / that, median (95 %) | of pairs | beside itself |", "|---|---|---|---|---|---|---|---|"]
+    for group, chosen, best, median, low, high, pairs, beside in lines:
+        about = dict(zip(CLASS, group))
+        missed = " **MISSED**" if low > MOST_BEHIND else ""
+        text.append(f"| {about['ranks']} | {size_text(int(about['class_bytes']))} | {about['distance']} | {chosen} | {best} | "
+                    f"{median:.3f} ({low:.3f} to {high:.3f}){missed} | {pairs} | {beside:.3f} |")  # fmt: skip
+    return text
+
+
+def run(ranks, options, path):
+    command = [str(BINARIES / "hvdrun"), "-np", str(ranks), "-H", f"localhost:{ranks}", "--autotune-check", "--autotune-log-file", path,
+               str(BINARIES / "rueda-perf"), "allreduce", "--in-place", "--min", options.min, "--max", options.max, "--step-factor", "4",
+               "--seconds", f"{options.seconds:g}"]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(prog="choices", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--np", default="2,4,8", type=lambda text: [int(each) for each in text.split(",")], help="numbers of ranks (2,4,8)")
+    parser.add_argument("--min", default="64K", help="bytes of the smallest tensor (64K)")
+    parser.add_argument("--max", default="64M", help="bytes of the largest; four times as many from one to the next (64M)")
+    parser.add_argument("--seconds", default=6, type=float, help="of a size (6)")
+    parser.add_argument("--keep", type=pathlib.Path, help="file for the log of all jobs")
+    parser.add_argument("--read", type=pathlib.Path, help="starts nothing and reads this log")
+    return parser.parse_args(arguments)
+
+
+def measured(options):
+    if options.read:
+        with open(options.read, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="rueda-choices-") as folder:
+        for ranks in options.np:
+            path = os.path.join(folder, f"{ranks}.csv")
+            run(ranks, options, path)
+            with open(path, encoding="utf-8", newline="") as file:
+                rows += csv.DictReader(file)
+    if options.keep and rows:
+        with open(options.keep, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return rows
+
+
+def main():
+    lines = verdicts(pairs_of(measured(parse())))
+    print("\n".join(table(lines)))
+    return 1 if any(low > MOST_BEHIND for _, _, _, _, low, *_ in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

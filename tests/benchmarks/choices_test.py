@@ -1,0 +1,60 @@
+"""The parts of benchmarks/choices.py: pairs, medians and verdicts of a log. Nothing is timed."""
+
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
+
+import choices
+
+
+def row(chosen, stores, microseconds, class_bytes="65536"):
+    values = {"set": "0", "operation": "allreduce", "type": "f32", "codec": "none", "ranks": "2", "hosts": "1", "distance": "near",
+              "class_bytes": class_bytes, "short_tensors": "0", "algorithm": "shm_two_shot", "chunk_bytes": "262144"}  # fmt: skip
+    return {**values, "stores": stores, "bytes": class_bytes, "microseconds": str(microseconds), "chosen": chosen}
+
+
+def checked(own_us, other_us, times=20):
+    rows = [row("0", "plain", 5), row("1", "plain", own_us)]
+    for _ in range(times):
+        rows += [row("2", "plain", own_us), row("3", "non-temporal", other_us), row("2", "plain", own_us), row("3", "plain", own_us)]
+    return rows
+
+
+class Choices(unittest.TestCase):
+    def test_a_pair_is_the_choice_and_the_way_of_the_next_batch_of_its_class(self):
+        rows = [row("2", "plain", 20), row("2", "plain", 99, "131072"), row("3", "non-temporal", 10), row("3", "plain", 1)]
+        found = choices.pairs_of(rows)
+        self.assertEqual([dict(ways) for ways in found.values()],
+                         [{"shm_two_shot, 256 KiB, non-temporal": [(20.0, 10.0, "shm_two_shot, 256 KiB, plain")]}])  # fmt: skip
+
+    def test_a_choice_more_than_three_percent_behind_is_missed(self):
+        for own_us, missed in ((10.4, True), (10.2, False), (8, False)):
+            lines = choices.verdicts(choices.pairs_of(checked(own_us, 10)))
+            self.assertEqual(len(lines), 1)
+            _, chosen, best, median, low, _, pairs, beside = lines[0]
+            self.assertEqual((chosen, best, pairs, beside), ("shm_two_shot, 256 KiB, plain", "shm_two_shot, 256 KiB, non-temporal", 8, 1))
+            self.assertAlmostEqual(median, own_us / 10)
+            self.assertEqual(low > choices.MOST_BEHIND, missed)
+            self.assertEqual(any("**MISSED**" in line for line in choices.table(lines)), missed)
+
+    def test_a_class_of_few_pairs_is_not_judged(self):
+        self.assertEqual(choices.verdicts(choices.pairs_of(checked(20, 10, times=15))), [])
+
+    def test_pairs_that_met_other_work_do_not_count(self):
+        rows = checked(10, 10) + [row(*each) for _ in range(12) for each in (("2", "plain", 500), ("3", "non-temporal", 100))]
+        self.assertEqual([line[3] for line in choices.verdicts(choices.pairs_of(rows))], [1])
+
+    def test_the_range_of_a_median_grows_with_the_spread_and_shrinks_with_the_number(self):
+        few = choices.median_of([1 + i / 20 for i in range(20)])
+        many = choices.median_of([1 + i / 2000 for i in range(2000)])
+        self.assertLessEqual(few[1], few[0])
+        self.assertLessEqual(few[0], few[2])
+        self.assertLess(many[2] - many[1], few[2] - few[1])
+        self.assertEqual(choices.median_of([2.0] * 12), (2.0, 2.0, 2.0))
+
+
+if __name__ == "__main__":
+    unittest.main()
