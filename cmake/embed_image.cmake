@@ -2,7 +2,7 @@
 file(READ ${IMAGE} bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE ${OUTPUT} "// Made of pack.cu by cmake/embed_image.cmake.
+file(WRITE ${OUTPUT} "// Made of all_kernels.cu by cmake/embed_image.cmake.
 #include \"ops/cuda/pack_image.h\"
 
 namespace rueda::cuda {

@@ -1,4 +1,4 @@
-# rueda_pack_image: the kernels of ops/cuda/pack.cu as bytes, if there is an nvcc: a toolkit's, or what scripts/setup --nvcc has
+# rueda_pack_image: the kernels of ops/cuda as bytes, if there is an nvcc: a toolkit's, or what scripts/setup --nvcc has
 # brought. Sets RUEDA_GPU_KERNELS to whether there is one. No other part of the build needs nvcc.
 find_program(RUEDA_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} PATHS ${PROJECT_SOURCE_DIR}/build/cuda/bin)
 set(RUEDA_GPU_KERNELS OFF CACHE INTERNAL "whether the CUDA plug-in has kernels")
@@ -35,8 +35,8 @@ if(RUEDA_GPU_KERNELS)
   set(sources ${CMAKE_CURRENT_BINARY_DIR}/pack_image.cc)
   add_custom_command(OUTPUT ${image}
     COMMAND ${RUEDA_NVCC} --fatbin -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -I${PROJECT_SOURCE_DIR} ${codes}
-      -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/pack.cu
-    DEPENDS pack.cu pack_tiles.h ${PROJECT_SOURCE_DIR}/compression/held_integer.h ${PROJECT_SOURCE_DIR}/runtime/base/half.h
+      -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/all_kernels.cu
+    DEPENDS all_kernels.cu fold.cu pack.cu elements.cuh fold_task.h pack_tiles.h ${PROJECT_SOURCE_DIR}/compression/held_integer.h ${PROJECT_SOURCE_DIR}/runtime/base/half.h
       ${PROJECT_SOURCE_DIR}/runtime/base/dtype.h
     COMMENT "Compiling the kernels for GPUs" VERBATIM)
   add_custom_command(OUTPUT ${sources}

@@ -13,7 +13,7 @@ Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, con
   auto plane = std::make_unique<DataPlane>(settings);
   for (const std::span<const Algorithm> more : plugins.algorithms) RUEDA_RETURN_IF_ERROR(plane->add_algorithms(more));
   for (DeviceEngineSource* const source : plugins.engines)
-    plane->add_engine(source->open({settings.nccl, settings.hierarchical_allreduce}));
+    plane->add_engine(source->open({settings.nccl, settings.hierarchical_allreduce, settings.deterministic}));
   return plane;
 }
 

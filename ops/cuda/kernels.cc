@@ -45,13 +45,16 @@ Result<std::unique_ptr<Kernels>> Kernels::load(const Device& device, std::span<c
     call = "cuModuleLoadData";
     result = driver.load_module(&module, image.data());
   }
-  for (size_t i = 0; i < kPackKernels && result == CUDA_SUCCESS; ++i) {
+  const auto load = [&](CUfunction& function, const char* name) {
+    if (result != CUDA_SUCCESS) return;
     call = "cuModuleGetFunction";
-    result = driver.module_function(&made->functions_[i], module, kPackKernelNames[i]);
-    if (result != CUDA_SUCCESS) break;
+    result = driver.module_function(&function, module, name);
+    if (result != CUDA_SUCCESS) return;
     call = "cuFuncLoad";
-    result = driver.load_function(made->functions_[i]);
-  }
+    result = driver.load_function(function);
+  };
+  for (size_t i = 0; i < kPackKernels; ++i) load(made->pack_[i], kPackKernelNames[i]);
+  load(made->fold_, kFoldKernelName);
   if (result != CUDA_SUCCESS) return no_kernels(failure_of(driver, call, result));
   return made;
 }
@@ -59,14 +62,26 @@ Result<std::unique_ptr<Kernels>> Kernels::load(const Device& device, std::span<c
 Status Kernels::launch(const PackParameters& parameters, CUstream stream) const {
   if (parameters.task.tiles == 0) return {};
   const unsigned blocks = std::min(parameters.task.tiles, most_blocks_);
-  void* pointers[] = {const_cast<PackParameters*>(&parameters)};
+  return put(pack_[static_cast<size_t>(kernel_for(parameters.task))], blocks, kPackThreads, &parameters, stream);
+}
+
+Status Kernels::launch(const FoldParameters& parameters, CUstream stream) const {
+  if (parameters.bytes == 0) return {};
+  constexpr int64_t kInBlock = kFoldBytes * kFoldThreads;
+  const int64_t blocks = (parameters.bytes + kInBlock - 1) / kInBlock;
+  const auto most = static_cast<int64_t>(most_blocks_);
+  return put(fold_, static_cast<unsigned>(std::min(blocks, most)), kFoldThreads, &parameters, stream);
+}
+
+Status Kernels::put(CUfunction function, unsigned blocks, unsigned threads, const void* parameters,
+                    CUstream stream) const {
+  void* pointers[] = {const_cast<void*>(parameters)};
   const Current current(device_);
   CUresult result = current.result();
   const char* call = "cuCtxPushCurrent";
   if (result == CUDA_SUCCESS) {
     call = "cuLaunchKernel";
-    result = device_.driver().launch_kernel(functions_[static_cast<size_t>(kernel_for(parameters.task))], blocks, 1, 1,
-                                            kPackThreads, 1, 1, 0, stream, pointers, nullptr);
+    result = device_.driver().launch_kernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
   }
   if (result == CUDA_SUCCESS) return {};
   return {Code::kSystem, failure_of(device_.driver(), call, result)};

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/cuda/device_functions.h"
+#include "ops/cuda/folded_batch.h"
 #include "ops/cuda/nccl_batch.h"
 #include "runtime/base/log.h"
 #include "runtime/engine/device_marks.h"
@@ -31,6 +32,9 @@ using Has = Told::Has;
 /// How long kernels may take to end after an abort has come back.
 constexpr std::chrono::seconds kMostForKernels{1};
 
+/// Whether results follow from the order in which elements are added up; integers' sums are exact.
+bool sums_may_differ(core::Dtype dtype) { return core::is_float(core::part_of(dtype)); }
+
 Status draw_id(const Nccl& nccl, NcclId& id) {
   const NcclResult result = nccl.get_unique_id(&id);
   if (result == NcclResult::kSuccess) return {};
@@ -41,12 +45,14 @@ Status draw_id(const Nccl& nccl, NcclId& id) {
 
 int32_t NcclEngine::kind() const { return kCudaDevice; }
 
-/// A sum in deterministic mode is the host's business: NCCL adds in an order of its own. Whether all members have
-/// kernels only they can tell.
+/// NCCL adds up floats in an order of its own, which deterministic mode does not allow: then only kernels of Rueda's
+/// own may. Whether all members have kernels only they can tell.
 bool NcclEngine::serves(const core::BatchShape& shape) const {
   if (shape.kind == core::OpKind::kBarrier) return false;
   if (!core::reduces(shape.kind)) return true;
-  if (shape.deterministic) return false;
+  if (shape.deterministic && sums_may_differ(shape.dtype)) {
+    return shape.kind == core::OpKind::kAllreduce && can_fold(shape.dtype, shape.op);
+  }
   if (shape.kind == core::OpKind::kAllreduce && can_pack(shape.dtype, shape.op)) return true;
   return shape.absent == 0 && shape.codec == core::CodecId::kNone && nccl_reduces(shape.dtype, shape.op);
 }
@@ -66,15 +72,22 @@ Result<bool> NcclEngine::launch(const Call& call, Use use, EngineCall& host) {
   if (!found.ok()) return found.status();
   WorkStream& work = *found.value();
   const bool is_allreduce = call.kind == core::OpKind::kAllreduce;
-  const bool by_host = is_allreduce && two_levels(*call.team);
+  const bool in_order = settings_.deterministic && core::reduces(call.kind) && sums_may_differ(call.dtype);
+  const bool by_host = is_allreduce && !in_order && two_levels(*call.team);
   const bool is_whole = call.device->tensors.empty();
-  const auto plan = is_allreduce && use.packs && !by_host ? pack_plan_of(call) : std::nullopt;
+  const bool has_kernels = is_allreduce && use.packs && !by_host;
+  const auto fold = has_kernels && in_order ? fold_plan_of(call) : std::nullopt;
+  const auto plan = has_kernels && !in_order ? pack_plan_of(call) : std::nullopt;
   NcclBatch batch(call, work.stream, communicators_, host);
-  if (!plan && !(is_whole && batch.can_run())) return false;
+  const bool by_nccl = !in_order && is_whole && batch.can_run();
+  if (!fold && !plan && !by_nccl) return false;
   RUEDA_RETURN_IF_ERROR(order(call, work.stream));
   Status launched;
   if (by_host) {
     launched = HierarchicalBatch(call, *nccl_sum_of(call), work.stream, communicators_, pinned_, host).run();
+  } else if (fold) {
+    const Kernels& kernels = *use.device->kernels().value();
+    launched = FoldedBatch(call, *fold, kernels, work.stream, work.buffer, communicators_, host).launch();
   } else if (plan) {
     const Kernels& kernels = *use.device->kernels().value();
     launched = PackedBatch(call, *plan, kernels, work.stream, work.buffer, communicators_, host).launch();

@@ -41,51 +41,19 @@ Status PackedBatch::launch() {
   return plan_.finishes() ? finish_tensors() : Status();
 }
 
-PackTask PackedBatch::task(PackWay way, std::byte* memory) const {
-  const bool gathers = way == PackWay::kGather;
-  return {.way = way,
-          .wire = plan_.wire,
-          .dtype = plan_.part,
-          .element_bytes = static_cast<uint32_t>(core::size_of(plan_.part)),
-          .pieces = 0,
-          .tiles = 0,
-          .divisor = gathers ? 1 : plan_.divisor,
-          .factor = gathers ? plan_.before : plan_.after,
-          .neutral = plan_.neutral,
-          .table = nullptr,
-          .buffer = memory};
-}
-
-Status PackedBatch::launch_kernel(PackWay way, std::byte* memory, std::span<const PackPiece> pieces, uint32_t tiles,
-                                  PackParameters& parameters) {
-  parameters = {};
-  parameters.task = task(way, memory);
-  RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters, host_));
-  parameters.task.tiles = tiles;
-  return kernels_.launch(parameters, stream_);
-}
-
 Status PackedBatch::launch_rounds() {
-  const bool is_whole = call_.device->tensors.empty();
-  const std::span<const Slice> tensors = is_whole ? call_.slices : std::span<const Slice>(call_.device->tensors);
-  PackRounds rounds(tensors, plan_, FusionBuffer::kBytes, FusionBuffer::kMostPieces);
+  PackRounds rounds(tensors_of(call_), plan_, FusionBuffer::kBytes, FusionBuffer::kMostPieces);
   std::vector<PackPiece> pieces;
   std::byte* const memory = buffer_.memory();
   while (rounds.next(pieces)) {
-    PackParameters parameters;
-    RUEDA_RETURN_IF_ERROR(launch_kernel(PackWay::kGather, memory, pieces, rounds.tiles(), parameters));
+    RUEDA_RETURN_IF_ERROR(packer_.gather(pieces, rounds.tiles()));
     const auto numbers = static_cast<size_t>(rounds.bytes() / plan_.number_bytes());
     const Step sum = [&](const Nccl& nccl, NcclComm communicator) {
       return nccl.all_reduce(memory, memory, numbers, plan_.type, plan_.op, communicator, stream_);
     };
     RUEDA_RETURN_IF_ERROR(
         communicators_.launch(key_, core::name_of(call_.kind), {&sum, 1}, Communicators::Grouping::kSeveral, host_));
-    const PackTask gathered = parameters.task;
-    parameters.task = task(PackWay::kScatter, memory);
-    parameters.task.pieces = gathered.pieces;
-    parameters.task.tiles = gathered.tiles;
-    parameters.task.table = gathered.table;
-    RUEDA_RETURN_IF_ERROR(kernels_.launch(parameters, stream_));
+    RUEDA_RETURN_IF_ERROR(packer_.scatter());
   }
   return {};
 }
@@ -112,10 +80,7 @@ Status PackedBatch::launch_on_tensors() {
 Status PackedBatch::finish_tensors() {
   PackRounds rounds(call_.slices, plan_, INT64_MAX, FusionBuffer::kMostPieces);
   std::vector<PackPiece> pieces;
-  while (rounds.next(pieces)) {
-    PackParameters parameters;
-    RUEDA_RETURN_IF_ERROR(launch_kernel(PackWay::kScatter, nullptr, pieces, rounds.tiles(), parameters));
-  }
+  while (rounds.next(pieces)) RUEDA_RETURN_IF_ERROR(packer_.finish(pieces, rounds.tiles()));
   return {};
 }
 

@@ -2,8 +2,7 @@
 #include <vector>
 
 #include "ops/cuda/communicators.h"
-#include "ops/cuda/fusion_buffer.h"
-#include "ops/cuda/pack_plan.h"
+#include "ops/cuda/packer.h"
 
 namespace rueda::cuda {
 
@@ -16,9 +15,9 @@ class PackedBatch {
               FusionBuffer& buffer, Communicators& communicators, core::EngineCall& host)
       : call_(call),
         plan_(plan),
-        kernels_(kernels),
         stream_(stream),
         buffer_(buffer),
+        packer_(plan, kernels, stream, buffer, host),
         communicators_(communicators),
         host_(host),
         key_{call.device->set, Reach::kSet} {}
@@ -30,20 +29,21 @@ class PackedBatch {
   Status launch_on_tensors();
   Status finish_tensors();
   Result<NcclOp> scaled_op();
-  PackTask task(PackWay way, std::byte* memory) const;
-  /// One launch for the pieces of a round. Writes the parameters, whose table stays for a second launch.
-  Status launch_kernel(PackWay way, std::byte* memory, std::span<const PackPiece> pieces, uint32_t tiles,
-                       PackParameters& parameters);
 
   const core::Call& call_;
   const PackPlan plan_;
-  const Kernels& kernels_;
   const CUstream stream_;
   FusionBuffer& buffer_;
+  Packer packer_;
   Communicators& communicators_;
   core::EngineCall& host_;
   const CommunicatorKey key_;
 };
+
+/// The tensors of the batch as they are on all members, also those that this one does not bring.
+inline std::span<const core::Slice> tensors_of(const core::Call& call) {
+  return call.device->tensors.empty() ? call.slices : std::span<const core::Slice>(call.device->tensors);
+}
 
 /// Returns whether a batch of these tensors is faster through the buffer: several tensors, and short ones. Pure.
 bool are_small(std::span<const core::Slice> slices, size_t element_bytes);

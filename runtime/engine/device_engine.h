@@ -75,6 +75,7 @@ struct DeviceEngineSettings {
   /// Forced: an all-reduce over several hosts uses the engine inside each host only, and the host's network between
   /// them.
   Choice hierarchical = Choice::kAuto;
+  bool deterministic = false;  ///< sums of floats are taken in the team's bracket; the same on all ranks
 };
 
 /// Makes engines. A plug-in's, for the life of the process.

@@ -241,14 +241,26 @@ TEST_CASE("all members go through the host if one cannot use NCCL, and say why")
   expect_host({{"TEST_ONE_GPU", "1"}}, {}, "ranks 0 and 1 use the same GPU, which NCCL refuses");
 }
 
-TEST_CASE("deterministic mode, a named algorithm, and rank 0's RUEDA_NCCL=0 leave NCCL out") {
-  for (const auto& [name, value] : RankProcesses::Variables{
-           {"RUEDA_DETERMINISTIC", "1"}, {"RUEDA_ALLREDUCE_ALGORITHM", "shm_two_shot"}, {"RUEDA_NCCL", "0"}}) {
+TEST_CASE("a named algorithm, and rank 0's RUEDA_NCCL=0 leave NCCL out") {
+  for (const auto& [name, value] :
+       RankProcesses::Variables{{"RUEDA_ALLREDUCE_ALGORITHM", "shm_two_shot"}, {"RUEDA_NCCL", "0"}}) {
     RankProcesses ranks(three_ranks({{name, value}}));
     for (const RankOutcome& outcome : ranks.finish()) {
       INFO(name << ": " << outcome.output);
       CHECK(outcome.exit_code == 0);
       CHECK(outcome.report("by") == "NCCL 0");
+    }
+  }
+}
+
+TEST_CASE("in deterministic mode sums of floats need kernels on all ranks, or go through the host") {
+  for (const bool all_have : {true, false}) {
+    RankProcesses ranks(
+        three_ranks({{"RUEDA_DETERMINISTIC", "1"}}, {{"STANDIN_CUDA_NO_KERNELS", all_have ? "0" : "1"}}));
+    for (const RankOutcome& outcome : ranks.finish()) {
+      INFO(outcome.output);
+      CHECK(outcome.exit_code == 0);
+      CHECK(outcome.report("by") == (all_have && RUEDA_TEST_KERNELS != 0 ? "NCCL 2" : "NCCL 0"));
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "tests/support/cuda/state.h"
@@ -24,11 +25,12 @@ thread_local Index blockIdx;
 thread_local Index blockDim;
 thread_local Index gridDim;
 }  // namespace
-#include "ops/cuda/pack.cu"
+#include "ops/cuda/all_kernels.cu"
 
 namespace rueda::test {
 namespace {
 
+using cuda::FoldParameters;
 using cuda::PackParameters;
 using cuda::PackPiece;
 using cuda::PackTask;
@@ -65,21 +67,41 @@ std::string why_not_run(const PackTask& task, const std::vector<PackPiece>& piec
   return tiles == task.tiles ? "" : "the pieces have another number of tiles than the launch";
 }
 
-}  // namespace
-
-std::string why_not_launched(const KernelLaunch& launch) {
-  const PackTask& task = launch.parameters.task;
-  if (launch.blocks == 0 || launch.threads == 0 || launch.threads > cuda::kPackThreads) return "the grid is wrong";
+std::string why_not_packed(const KernelLaunch& launch, const PackTask& task) {
+  if (launch.threads > cuda::kPackThreads) return "the grid is wrong";
   if (task.table == nullptr && task.pieces > cuda::kHeldPieces) return "the parameters hold fewer pieces";
   if (!on_device_or_null(task.table) || !on_device_or_null(task.buffer)) return "the buffer lies in the host's memory";
   if (task.buffer == nullptr && task.way == cuda::PackWay::kGather) return "there is nothing to gather to";
   return "";
 }
 
-std::string run_kernel(const KernelLaunch& launch) {
-  PackParameters parameters = launch.parameters;
+bool is_cut_well(int64_t number) { return number >= 0 && number % cuda::kFoldBytes == 0; }
+
+std::string why_not_folded(const KernelLaunch& launch, const FoldParameters& fold) {
+  if (launch.threads > cuda::kFoldThreads) return "the grid is wrong";
+  if (fold.members == 0 || fold.members > cuda::kMostFolded || fold.own >= fold.members) return "nobody takes part";
+  if (!is_on_device(reinterpret_cast<CUdeviceptr>(fold.others))) return "the slices lie in the host's memory";
+  if (!is_on_device(reinterpret_cast<CUdeviceptr>(fold.slice))) return "the slice lies in the host's memory";
+  const bool is_aligned = reinterpret_cast<uintptr_t>(fold.others) % cuda::kFoldBytes == 0 &&
+                          reinterpret_cast<uintptr_t>(fold.slice) % cuda::kFoldBytes == 0;
+  if (!is_aligned || !is_cut_well(fold.bytes) || !is_cut_well(fold.stride)) return "a slice begins or ends in a run";
+  return cuda::begins_group(fold, 0) ? "" : "no group begins with the first member";
+}
+
+/// Block by block, thread by thread.
+template <typename Parameters>
+void run_all(const KernelLaunch& launch, void (*kernel)(Parameters), const Parameters& parameters) {
+  blockDim.x = std::min(launch.threads, kMostThreads);
+  gridDim.x = launch.blocks;
+  for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x) {
+    for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) kernel(parameters);
+  }
+}
+
+std::string run_pack(const KernelLaunch& launch, const PackParameters& given) {
+  PackParameters parameters = given;
   PackTask& task = parameters.task;
-  const PackPiece* const first = pieces_of(launch.parameters);
+  const PackPiece* const first = pieces_of(given);
   std::vector<PackPiece> pieces(first, first + task.pieces);
   if (std::string why = why_not_run(task, pieces); !why.empty()) return why;
   for (PackPiece& piece : pieces) {
@@ -90,14 +112,40 @@ std::string run_kernel(const KernelLaunch& launch) {
   task.buffer = host_address(task.buffer);
   for (size_t number = 0; number < cuda::kPackKernels; ++number) {
     if (launch.name != cuda::kPackKernelNames[number]) continue;
-    blockDim.x = std::min(launch.threads, kMostThreads);
-    gridDim.x = launch.blocks;
-    for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x) {
-      for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) kKernels[number](parameters);
-    }
+    run_all(launch, kKernels[number], parameters);
     return "";
   }
   return "there is no such kernel";
+}
+
+std::string run_fold(const KernelLaunch& launch, const FoldParameters& given) {
+  FoldParameters parameters = given;
+  parameters.others = host_address(given.others);
+  parameters.slice = host_address(given.slice);
+  run_all<FoldParameters>(launch, rueda_fold, parameters);
+  return "";
+}
+
+}  // namespace
+
+KernelLaunch launch_of(std::string name, unsigned blocks, unsigned threads, const void* parameters) {
+  KernelLaunch launch{std::move(name), blocks, threads, {}};
+  if (launch.name == cuda::kFoldKernelName)
+    launch.parameters = *static_cast<const FoldParameters*>(parameters);
+  else
+    launch.parameters = *static_cast<const PackParameters*>(parameters);
+  return launch;
+}
+
+std::string why_not_launched(const KernelLaunch& launch) {
+  if (launch.blocks == 0 || launch.threads == 0) return "the grid is wrong";
+  if (const auto* const fold = std::get_if<FoldParameters>(&launch.parameters)) return why_not_folded(launch, *fold);
+  return why_not_packed(launch, std::get<PackParameters>(launch.parameters).task);
+}
+
+std::string run_kernel(const KernelLaunch& launch) {
+  if (const auto* const fold = std::get_if<FoldParameters>(&launch.parameters)) return run_fold(launch, *fold);
+  return run_pack(launch, std::get<PackParameters>(launch.parameters));
 }
 
 }  // namespace rueda::test

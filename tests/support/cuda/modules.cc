@@ -81,8 +81,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y,
     if (!of(function).loaded) return CUDA_ERROR_NOT_FOUND;
   }
   if (blocks_y * blocks_z * threads_y * threads_z != 1) return CUDA_ERROR_INVALID_VALUE;
-  return launch({of(function).name, blocks, threads, *static_cast<const rueda::cuda::PackParameters*>(parameters[0])},
-                stream);
+  return launch(rueda::test::launch_of(of(function).name, blocks, threads, parameters[0]), stream);
 }
 
 #pragma GCC visibility pop

@@ -37,7 +37,7 @@ struct StandinCounts {
 ///   STANDIN_CUDA_VERSION   what cuDriverGetVersion says (13000)
 ///   CUDA_LAUNCH_BLOCKING   1: each call that puts work into a stream waits for it, as with the driver
 ///
-/// Kernels are those of the plug-in's pack.cu, compiled for the host (tests/support/cuda/kernels.h). One that was not
+/// Kernels are those of the plug-in's .cu files, compiled for the host (tests/support/cuda/kernels.h). One that was not
 /// loaded by cuFuncLoad is refused.
 ///
 /// cuMemFree waits until its device is idle, as it may on a GPU. cuMemHostAlloc and cuMemFreeHost, which may wait there
