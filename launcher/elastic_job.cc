@@ -79,7 +79,7 @@ ElasticJob::ElasticJob(const Arguments& arguments, const JobPlan& plan)
       stops_(loop_, plan.silence,
              {[this] { return running(); },
               [this](int worker, const std::string& how) {
-                if (plans_->last_joined(worker) == 0) return;  // nobody waits for it yet
+                if (!membership_.has_come(worker)) return;  // nobody waits for it yet
                 stopped_too_long_.insert(worker);
                 tell([&] { membership_.evict(worker, how); });
               }}),

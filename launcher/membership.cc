@@ -249,6 +249,18 @@ bool Membership::was_formed() const {
 
 std::vector<MembershipOrder> Membership::take_orders() { return std::exchange(orders_, {}); }
 
+std::vector<int64_t> Membership::away() const {
+  std::vector<int64_t> all = running();
+  std::erase_if(
+      all, [this](int64_t id) { return !void_ && plan_.rank_of(id) >= 0 && workers_.at(id).joined == plan_.number; });
+  return all;
+}
+
+bool Membership::has_come(int64_t id) const {
+  const auto found = workers_.find(id);
+  return found != workers_.end() && found->second.alive && (found->second.has_asked || found->second.joined != 0);
+}
+
 std::vector<int64_t> Membership::running() const {
   std::vector<int64_t> all;
   for (const auto& [id, worker] : workers_) {

@@ -94,8 +94,12 @@ class Membership {
   const std::vector<WorkerDeath>& deaths() const { return deaths_; }
   /// Returns the workers whose processes have not ended.
   std::vector<int64_t> running() const;
+  /// Returns whether a worker that lives has asked for a plan or joined one: before, it may do what it likes.
+  bool has_come(int64_t worker) const;
   /// Returns the workers of the current plan that have not joined it.
   std::vector<int64_t> awaited() const;
+  /// Returns the workers whose processes have not ended and that are not in the present plan, or not yet.
+  std::vector<int64_t> away() const;
   bool over() const { return over_; }
   /// Returns whether the job waits for more slots.
   bool waits() const { return capacity_by_.has_value(); }

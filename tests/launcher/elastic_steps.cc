@@ -100,6 +100,8 @@ bool elastic_step(const std::string& word, Store& store) {
   static Worker worker;
   if (word == "join") {
     join(worker, store);
+  } else if (word.starts_with("plan=")) {
+    static_cast<void>(store.get(plan_key(worker.job, std::stoull(word.substr(5))), patience()));
   } else if (word == "over") {
     wait_for_end(worker, store);
   } else if (word == "reset") {

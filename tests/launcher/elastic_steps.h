@@ -8,6 +8,7 @@ namespace rueda::test {
 /// What a worker of an elastic job does with hvdrun's store, a step for each word:
 ///   join      takes the latest plan that names this worker, or says that it is ready and waits for one; counts
 ///             its wish and waits until all members have; prints "plan N rank R of S"
+///   plan=N    waits until plan N is there, whoever is in it
 ///   over      waits until its plan is void, prints the verdict's sentence, and asks for the next plan
 ///   reset     says goodbye in its plan and asks for the next one, though it is not void
 ///   bye       says goodbye in its plan

@@ -313,6 +313,23 @@ TEST_CASE("news of workers that are unknown, ended, or of plans that are no more
   CHECK(job.orders.size() == before);
 }
 
+TEST_CASE("a worker has come once it has asked for a plan, and is away until it has joined the present one") {
+  Job job(rules(2, 1), {{"a", 2}});
+  CHECK_FALSE(job.membership.has_come(0));
+  CHECK(job.membership.away() == Ids{0, 1});
+  job.membership.asked(0, 0);
+  job.membership.began(1, 1);
+  CHECK(job.membership.has_come(0));
+  CHECK(job.membership.has_come(1));
+  CHECK_FALSE(job.membership.has_come(7));
+  CHECK(job.membership.away() == Ids{0});
+  job.membership.began(0, 1);
+  CHECK(job.membership.away().empty());
+  job.membership.exited(0, kKilled);
+  CHECK_FALSE(job.membership.has_come(0));
+  CHECK(job.membership.away() == Ids{1});  // of plan 2, which it has not joined yet
+}
+
 TEST_CASE("a job whose plans are given up again and again before they are formed ends with a sentence") {
   Job job(rules(2, 1), {{"a", 2}});
   for (uint64_t plan = 1; plan <= 100; ++plan) {
