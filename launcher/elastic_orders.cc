@@ -45,6 +45,7 @@ void ElasticJob::obey(const VoidPlan& order) {
   verdict.host = record.host_name;
   verdict.pid = record.pid;
   verdict.cause = order.cause;
+  verdict.worker = order.worker;
   if (order.ground != VoidPlan::Ground::kDeath) {
     verdict.kind = order.ground == VoidPlan::Ground::kGoodbye ? DeathKind::kLeft : DeathKind::kOver;
     verdict.cause = fmt::format("{} {}", name_of(order.worker), order.cause);

@@ -1,6 +1,6 @@
 // The wire format of a verdict, as `death_key` holds it:
 //
-//   | u32 mark | u64 epoch | i32 rank | i64 pid | text host | text cause | u8 kind |
+//   | u32 mark | u64 epoch | i32 rank | i64 pid | text host | text cause | u8 kind | i64 worker |
 //
 // A text is cut before it is written: a cause that is too long must not make the news of a death unreadable.
 #include "runtime/store/death.h"
@@ -17,7 +17,7 @@ constexpr size_t kMaxTextBytes = 4096;
 }  // namespace
 
 Status DeathVerdict::status() const {
-  const std::string whole = kind == DeathKind::kDied ? rank_name(rank, host, pid) + " died: " + cause : cause;
+  const std::string whole = kind == DeathKind::kDied ? rank_name(rank, host, pid, worker) + " died: " + cause : cause;
   return {Code::kPeerLost, whole, rank};
 }
 
@@ -30,6 +30,7 @@ std::string encode(const DeathVerdict& verdict) {
   writer.text(verdict.host.substr(0, kMaxTextBytes));
   writer.text(verdict.cause.substr(0, kMaxTextBytes));
   writer.u8(static_cast<uint8_t>(verdict.kind));
+  writer.i64(verdict.worker);
   return writer.take_text();
 }
 
@@ -43,7 +44,9 @@ std::optional<DeathVerdict> decode_death(std::string_view bytes) {
   verdict.host = reader.text(kMaxTextBytes);
   verdict.cause = reader.text(kMaxTextBytes);
   const uint8_t kind = reader.u8();
-  if (!reader.finished() || mark != kMark || verdict.rank < 0 || kind > static_cast<uint8_t>(DeathKind::kLeft))
+  verdict.worker = reader.i64();
+  if (!reader.finished() || mark != kMark || verdict.rank < 0 || verdict.worker < -1 ||
+      kind > static_cast<uint8_t>(DeathKind::kLeft))
     return std::nullopt;
   verdict.kind = static_cast<DeathKind>(kind);
   return verdict;

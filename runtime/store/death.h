@@ -24,8 +24,10 @@ struct DeathVerdict {
   int64_t pid = 0;    ///< 0 if unknown, for example because the rank could not be started
   std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"; if nobody died, a whole sentence
   DeathKind kind = DeathKind::kDied;
+  int64_t worker = -1;  ///< in an elastic job the number of the dead one
 
-  /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"; the cause alone if nobody died.
+  /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"; in an elastic job "rank 1 (worker 5, host
+  /// a, pid 123) died: ..."; the cause alone if nobody died.
   Status status() const;
 };
 

@@ -43,7 +43,7 @@ TEST_CASE("the death of any worker of an elastic job ends its plan, and the othe
       }
       REQUIRE(lines.size() == 3);
       CHECK(lines[0] == "plan 1 rank " + std::to_string(worker) + " of 4");
-      CHECK_THAT(lines[1], StartsWith("rank " + number + " (host localhost, pid ") &&
+      CHECK_THAT(lines[1], StartsWith("rank " + number + " (worker " + number + ", host localhost, pid ") &&
                                Contains(") died: killed by signal 9 (Killed)"));
       CHECK(lines[2] == "plan 2 rank " + std::to_string(rank++) + " of 3");
     }
@@ -152,6 +152,20 @@ TEST_CASE("a worker that hangs on its way into the next plan is named and ended,
   CHECK_THAT(run.err(),
              Contains("worker 1 (host localhost") && Contains(" did not join plan 2 within 0.5 s (--rejoin-timeout)"));
   CHECK(lines_of_worker(run, 2).back() == "plan 3 rank 0 of 1");
+  run.wait_for_all_to_end();
+}
+
+// Nobody waits for a worker before its program has come; a plan that it has missed is no reason to wait for longer.
+TEST_CASE("a worker that is stopped counts as dead also if plans have come and gone since it joined its last one") {
+  HvdrunProcess run(
+      elastic({"-np", "4", "--min-np", "1"},
+              "case $RUEDA_WORKER_ID in 0) exec $0 join over join bye;; 1) exec $0 join over plan=2 kill=9;;"
+              "2) exec $0 join plan=3 kill=19;; 3) exec $0 join kill=9;; *) exec $0 join bye;; esac"));
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  CHECK_THAT(run.err(), Contains("worker 2 (host localhost") &&
+                            Contains(") failed: it has been stopped by signal 19 ") && !Contains("--rejoin-timeout"));
+  CHECK_THAT(lines_of_worker(run, 0).back(), StartsWith("plan 4 rank 0 of "));  // new workers may have come as well
   run.wait_for_all_to_end();
 }
 

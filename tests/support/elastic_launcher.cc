@@ -70,7 +70,7 @@ void ElasticLauncher::publish(const std::vector<int>& ids) {
 }
 
 void ElasticLauncher::declare_dead(int id, const std::string& cause) {
-  const core::DeathVerdict verdict{0, last_.rank_of(id), "here", 0, cause};
+  const core::DeathVerdict verdict{0, last_.rank_of(id), "here", 0, cause, core::DeathKind::kDied, id};
   why_ = verdict.status().sentence();
   set(core::death_key(plan_job()), encode(verdict));
 }

@@ -118,8 +118,15 @@ TEST_CASE("a verdict that nobody died has the sentence of its cause alone") {
     CHECK(read->status().sentence() == died + verdict.cause);
   }
   std::string unknown = encode(DeathVerdict{0, 2, "b", 9, "cause", DeathKind::kLeft});
-  ++unknown.back();
+  ++unknown[unknown.size() - 1 - sizeof(int64_t)];
   CHECK_FALSE(decode_death(unknown));
+}
+
+TEST_CASE("a verdict of an elastic job names the worker beside the rank") {
+  const auto read = decode_death(encode(DeathVerdict{0, 2, "b", 9, "killed", DeathKind::kDied, 5}));
+  REQUIRE(read);
+  CHECK(read->status().sentence() == "rank 2 (worker 5, host b, pid 9) died: killed");
+  CHECK_FALSE(decode_death(encode(DeathVerdict{0, 2, "b", 9, "killed", DeathKind::kDied, -2})));
 }
 
 }  // namespace
