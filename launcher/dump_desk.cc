@@ -8,7 +8,8 @@
 //     | <--- descriptor of a memory file with the merged JSON
 //
 // The answer is a descriptor and not bytes, because records may be large and the visitor slow: one packet is sent, and
-// the job's loop never waits for the visitor. Ranks that do not answer within 5 s are left out.
+// the job's loop never waits for the visitor. Ranks that do not answer within 5 s are left out. Workers of an elastic
+// job that are on their way into a plan may have nothing that could answer; they get half a second after all others.
 
 #include "launcher/dump_desk.h"
 
@@ -27,6 +28,7 @@ namespace rueda::core::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that are stopped, or have not called init yet
+constexpr std::chrono::milliseconds kPatienceWithUnsure{500};
 constexpr std::chrono::milliseconds kSecondLook{700};
 constexpr size_t kMaxNoteBytes = 64;
 
@@ -54,7 +56,7 @@ std::string contents(int file) {
 
 }  // namespace
 
-DumpDesk::DumpDesk(EventLoop& loop, JobStore& store, std::function<std::vector<int>()> expected)
+DumpDesk::DumpDesk(EventLoop& loop, JobStore& store, std::function<Expected()> expected)
     : loop_(loop), store_(store), expected_(std::move(expected)) {}
 
 Status DumpDesk::open() {
@@ -81,16 +83,29 @@ void DumpDesk::accept() {
 }
 
 void DumpDesk::ask() {
-  answers_ = 0;
-  asked_ = expected_();
-  number_ = store_.ask_for_dumps(asked_, [this](int64_t number) { loop_.post([this, number] { note(number); }); });
-  if (asked_.empty()) return look();
+  Expected expected = expected_();
+  unsure_ = {expected.unsure.begin(), expected.unsure.end()};
+  sure_ = {expected.ranks.begin(), expected.ranks.end()};
+  for (const int rank : unsure_) sure_.erase(rank);
+  asked_ = std::move(expected.ranks);
+  number_ = store_.ask_for_dumps(
+      asked_, [this](int64_t number, int rank) { loop_.post([this, number, rank] { note(number, rank); }); });
   patience_->start(kPatience, [this] { look(); });
+  if (sure_.empty()) wait_for_answers();
 }
 
-void DumpDesk::note(int64_t number) {
+void DumpDesk::note(int64_t number, int rank) {
   // Answers to an earlier request, which ran out of patience, do not count.
-  if (visitor_.valid() && number == number_ && ++answers_ == asked_.size()) look();
+  if (!visitor_.valid() || number != number_) return;
+  unsure_.erase(rank);
+  const bool last = sure_.erase(rank) > 0;
+  if (sure_.empty() && (last || unsure_.empty())) wait_for_answers();
+}
+
+/// All have answered that surely can.
+void DumpDesk::wait_for_answers() {
+  if (unsure_.empty()) return look();
+  patience_->start(kPatienceWithUnsure, [this] { look(); });
 }
 
 void DumpDesk::look() {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,13 @@ namespace rueda::core::launcher {
 /// ranks again 0.7 s later and answers from the second. Belongs to the loop's thread.
 class DumpDesk {
  public:
-  /// `expected` returns the ranks that can still answer. `loop` and `store` outlive the desk.
-  DumpDesk(EventLoop& loop, JobStore& store, std::function<std::vector<int>()> expected);
+  /// Whom to ask.
+  struct Expected {
+    std::vector<int> ranks;   ///< that can still answer
+    std::vector<int> unsure;  ///< those of them that may have no engine now; only the others are worth a long wait
+  };
+  /// `loop` and `store` outlive the desk.
+  DumpDesk(EventLoop& loop, JobStore& store, std::function<Expected()> expected);
   /// Begins to listen. Returns kSystem if the socket's name cannot be bound.
   Status open();
   /// If a visitor waits for the second look, it gets the first: the job is over.
@@ -28,20 +34,21 @@ class DumpDesk {
   void accept();
   void begin(UniqueFd visitor);
   void ask();
-  void note(int64_t number);
+  void note(int64_t number, int rank);
+  void wait_for_answers();
   void look();
   void answer(const std::string& merged);
 
   EventLoop& loop_;
   JobStore& store_;
-  std::function<std::vector<int>()> expected_;
+  std::function<Expected()> expected_;
   UniqueFd listener_;
   std::unique_ptr<FdWatch> watch_;
   std::unique_ptr<Timer> patience_;
   UniqueFd visitor_;
   std::vector<int> asked_;
+  std::set<int> sure_, unsure_;  // of these, those that have not answered yet
   int64_t number_ = 0;
-  size_t answers_ = 0;
   std::string first_look_;  // JSON; empty until then
 };
 

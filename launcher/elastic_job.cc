@@ -146,7 +146,10 @@ Status ElasticJob::open_store() {
                                       });
                                     },
                                     [this](uint64_t plan) { loop_.post([this, plan] { reported(plan); }); }});
-  dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running(); });
+  dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] {
+    const auto away = membership_.away();  // they may have no engine at this moment
+    return DumpDesk::Expected{running(), {away.begin(), away.end()}};
+  });
   const Status opened = dump_desk_->open();
   if (!opened.ok()) output_.say(fmt::format("hvdrun --dump cannot reach this job: {}", opened.sentence()));
   removal_desk_ =

@@ -202,7 +202,7 @@ Status Job::open_store() {
   auto store = JobStore::start(size(), routes_.listen, {began, leaves, evidence});
   if (!store.ok()) return store.status();
   store_ = std::move(store).value();
-  dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running_ranks(); });
+  dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return DumpDesk::Expected{running_ranks(), {}}; });
   const Status opened = dump_desk_->open();
   if (!opened.ok()) output_.say(fmt::format("hvdrun --dump cannot reach this job: {}", opened.sentence()));
   return {};

@@ -102,10 +102,11 @@ Status JobStore::declare_dead(int rank, const std::string& host, int64_t pid, co
   return server_->set(death_key(job_), encode(verdict));
 }
 
-int64_t JobStore::ask_for_dumps(const std::vector<int>& ranks, const std::function<void(int64_t number)>& answered) {
+int64_t JobStore::ask_for_dumps(const std::vector<int>& ranks,
+                                const std::function<void(int64_t number, int rank)>& answered) {
   const int64_t number = ++dumps_;
   for (const int rank : ranks)
-    server_->when_set(dumped_key(job_, number, rank), [answered, number] { answered(number); });
+    server_->when_set(dumped_key(job_, number, rank), [answered, number, rank] { answered(number, rank); });
   static_cast<void>(server_->set(dump_key(job_, number), "all"));
   return number;
 }

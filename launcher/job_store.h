@@ -49,9 +49,9 @@ class JobStore {
   std::optional<std::string> failure_before_shutdown(int rank);
   /// Writes the judge's verdict, which holds for any epoch: all ranks raise at once. Call it once.
   Status declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause);
-  /// Asks all ranks for their flight records and returns the number of the request. Calls `answered(number)` on the
-  /// server's thread for each of `ranks` that answers.
-  int64_t ask_for_dumps(const std::vector<int>& ranks, const std::function<void(int64_t number)>& answered);
+  /// Asks all ranks for their flight records and returns the number of the request. Calls `answered(number, rank)` on
+  /// the server's thread for each of `ranks` that answers.
+  int64_t ask_for_dumps(const std::vector<int>& ranks, const std::function<void(int64_t number, int rank)>& answered);
   /// Returns the records that these ranks have given for a request, and frees them in the store.
   std::vector<std::string> dumps(int64_t number, const std::vector<int>& ranks);
 

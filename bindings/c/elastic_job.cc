@@ -112,7 +112,7 @@ Result<std::optional<ElasticJob::Joined>> ElasticJob::wait_outside(Deadline dead
   const auto present = members_->present(deadline);
   if (!present.ok()) return present.status();
   if (present.value().rank_of(members_->worker()) >= 0) return std::optional<Joined>();
-  auto engine = lone_engine(parts_.identity, parts_.sets.size(), dumps_->source());
+  auto engine = lone_engine(parts_.identity, members_->worker(), parts_.sets.size(), dumps_->source());
   if (!engine.ok()) return engine.status();
   const PlannedWorker self{members_->worker(), parts_.identity.host, parts_.slot, 0};
   return std::optional<Joined>(Joined{present.value().with(self), parts_.identity.job, std::move(engine).value()});

@@ -18,8 +18,10 @@ constexpr char kWaits[] =
 
 }  // namespace
 
-Result<std::shared_ptr<Engine>> lone_engine(const Identity& identity, size_t sets, std::unique_ptr<DumpSource> dumps) {
+Result<std::shared_ptr<Engine>> lone_engine(const Identity& identity, int64_t worker, size_t sets,
+                                            std::unique_ptr<DumpSource> dumps) {
   Identity alone = identity;
+  alone.elastic.workers = {worker};
   alone.rank = 0;
   alone.size = alone.local_size = 1;
   auto formation = form_epoch(alone, nullptr, Settings(), Deadline::never());

@@ -95,7 +95,10 @@ class Comparison {
  public:
   explicit Comparison(std::span<const RankDump> dumps) {
     const uint64_t plan = latest_plan(dumps);
-    for (const RankDump& dump : dumps) (dump.plan == plan ? dumps_ : behind_).push_back(&dump);
+    for (const RankDump& dump : dumps) {
+      const bool outside = dump.plan == 0 && !dump.workers.empty();
+      (outside ? outside_ : dump.plan == plan ? dumps_ : behind_).push_back(&dump);
+    }
     if (!dumps_.empty()) names_ = {{}, dumps_.front()->workers, plan};
     for (const RankDump* each : dumps_) {
       const RankDump& dump = *each;
@@ -123,6 +126,11 @@ class Comparison {
     if (std::string silent = silent_ranks(); !silent.empty()) lines.push_back(std::move(silent));
     for (const RankDump* late : behind_) {
       lines.push_back(fmt::format("{} has not joined plan {} yet", late->who(), names_.plan));
+    }
+    for (const RankDump* newcomer : outside_) {
+      const std::string where = names_.plan == 0 ? "the job" : fmt::format("plan {}", names_.plan);
+      lines.push_back(fmt::format("{} (host {}, pid {}) is new and waits outside of {}", newcomer->who(),
+                                  newcomer->host, newcomer->pid, where));
     }
     for (const RankDump* dump : dumps_) {
       if (dump->left_out > 0)
@@ -308,8 +316,9 @@ class Comparison {
     });
   }
 
-  std::vector<const RankDump*> dumps_;   ///< of the latest plan
-  std::vector<const RankDump*> behind_;  ///< of earlier plans
+  std::vector<const RankDump*> dumps_;    ///< of the latest plan
+  std::vector<const RankDump*> behind_;   ///< of earlier plans
+  std::vector<const RankDump*> outside_;  ///< of new workers that are in no plan yet
   RankNames names_;
   std::map<int, Sets> sets_;                      ///< by rank
   std::map<std::string, std::set<int>> members_;  ///< by set; also ranks that gave no record

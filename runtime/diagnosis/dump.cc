@@ -111,7 +111,7 @@ std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
 
 std::string to_json(const RankDump& dump) {
   Json json = {{"format", kFormat}, {"job", dump.job}, {"epoch", dump.epoch}};
-  if (dump.plan != 0) {
+  if (!dump.workers.empty()) {
     json["plan"] = dump.plan;
     json["worker"] = dump.worker_of(dump.rank);
     json["workers"] = dump.workers;

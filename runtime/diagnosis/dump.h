@@ -42,7 +42,7 @@ struct RankDump {
   uint64_t epoch = 0;
   int rank = 0;
   int size = 1;
-  uint64_t plan = 0;                  ///< of an elastic job; 0: the job is not elastic
+  uint64_t plan = 0;  ///< of an elastic job; 0: the worker is new and in none, or the job is not elastic
   std::vector<int64_t> workers = {};  ///< of that plan, by rank; `dump_from_json` gives `size` of them, or none
   std::string host;
   int64_t pid = 0;
@@ -52,7 +52,7 @@ struct RankDump {
   std::vector<DumpedSet> sets;  ///< by number, without the set of all ranks
   std::vector<DumpedOp> operations;
   uint64_t left_out = 0;  ///< number of operations that to_json_within left out
-  /// Returns `rank 1`, or in an elastic job `worker 2 (rank 1 of plan 2)`.
+  /// Returns `rank 1`, or in an elastic job `worker 2 (rank 1 of plan 2)`, or `worker 5` if that is in no plan.
   std::string who() const;
   /// Returns the number of a rank's worker; -1 if the job is not elastic.
   int64_t worker_of(int other) const;

@@ -141,10 +141,12 @@ void Coordinator::sleep() {
 /// A job of one rank has no transport. Only callers ring, and in an elastic job the launcher.
 void Coordinator::sleep_alone(std::chrono::milliseconds limit) {
   const int verdicts = parts_.verdicts == nullptr || verdict_taken_ ? -1 : parts_.verdicts->fd();
-  pollfd rings[] = {{parts_.formation.doorbell.get(), POLLIN, 0}, {verdicts, POLLIN, 0}};
+  const int dumps = parts_.dumps == nullptr || !parts_.dumps->open() ? -1 : parts_.dumps->fd();
+  pollfd rings[] = {{parts_.formation.doorbell.get(), POLLIN, 0}, {verdicts, POLLIN, 0}, {dumps, POLLIN, 0}};
   if (::poll(rings, std::size(rings), static_cast<int>(limit.count())) <= 0) return;
   if (rings[0].revents != 0) drain(rings[0].fd);
   if (rings[1].revents != 0) take_verdict();
+  if (rings[2].revents != 0) take_dump_request();
 }
 
 /// Two descriptors tell of the death of a rank on this host: its pidfd, and the end of the stream that it keeps open
@@ -172,11 +174,9 @@ void Coordinator::watch_launcher() {
   Transport& transport = *parts_.formation.transport;
   if (parts_.dumps != nullptr) {
     transport.watch(parts_.dumps->fd(), [this] {
-      if (const std::optional<int64_t> number = parts_.dumps->take()) {
-        parts_.tasks.dump_for_launcher(*parts_.dumps, *number);
-      } else if (!parts_.dumps->open()) {
-        parts_.formation.transport->unwatch(parts_.dumps->fd());
-      }
+      coordinator_thread.assert_held();
+      take_dump_request();
+      if (!parts_.dumps->open()) parts_.formation.transport->unwatch(parts_.dumps->fd());
     });
   }
   if (parts_.verdicts == nullptr) return;
@@ -184,6 +184,11 @@ void Coordinator::watch_launcher() {
     coordinator_thread.assert_held();
     take_verdict();
   });
+}
+
+void Coordinator::take_dump_request() {
+  const std::optional<int64_t> number = parts_.dumps->take();
+  if (number) parts_.tasks.dump_for_launcher(*parts_.dumps, *number);
 }
 
 /// The stream carries no data; only its end says anything. A signal handler, or a wake-up without cause, is not an end.

@@ -106,6 +106,7 @@ class Coordinator {
   void sleep() RUEDA_ON(coordinator_thread);
   void sleep_alone(std::chrono::milliseconds limit) RUEDA_ON(coordinator_thread);
   void take_verdict() RUEDA_ON(coordinator_thread);
+  void take_dump_request() RUEDA_ON(coordinator_thread);
   void look_whether_left() RUEDA_ON(coordinator_thread);
   void tick() RUEDA_ON(coordinator_thread);
   void note_error() RUEDA_ON(coordinator_thread);

@@ -4,6 +4,7 @@ import os
 import re
 
 import pytest
+from conftest import _jobs
 
 # Worker 1 dies in its third step, and a new one comes to its slot. In it, arrive() lets the others know that it is there, and
 # waits for rank 0 to open the gate: a pipe that the test has made.
@@ -160,3 +161,64 @@ say(f"{one_step():.0f} ranks")
 """)  # fmt: skip
     assert done.code == 0, done.out + done.err
     assert [line for line in done.lines if "ranks" in line] == [f"worker {one}: 3 ranks" for one in (0, 2, 3)]
+
+
+def test_a_dump_of_the_job_names_a_new_worker_that_waits_outside(run):
+    done = run("""
+import re, subprocess
+
+BEYOND, AWAITED = 1, 3
+if new:
+    arrive()
+
+def parent(process):
+    with open(f"/proc/{process}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+def open_gate():
+    if hvd.rank() == 0:  # its parents are an agent, a guard and hvdrun
+        program = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
+        for _ in range(20):  # the new worker's answer may be late, but not each time
+            dump = subprocess.run([program, "--dump", str(parent(parent(os.getppid())))], capture_output=True, text=True)
+            assert dump.returncode == 0, dump.stderr
+            if found := re.search("worker 3 .*", dump.stdout):
+                break
+        say(re.sub(", pid [0-9]+", "", found[0] if found else "no record"))
+        with open("gate", "w") as gate:
+            gate.write("open")
+""" + LOOP + """
+train(state)
+""")  # fmt: skip
+    assert done.code == 0, done.out + done.err
+    assert "worker 0: worker 3 (host localhost) is new and waits outside of plan 2" in done.lines, done.lines
+
+
+def test_a_new_worker_whom_the_last_one_could_not_give_the_state_does_not_begin_from_nothing(run_script):
+    done = run_script("""
+import os, signal
+from rueda import elastic
+
+hvd.init()
+me = elastic.worker_id()
+
+class Last:
+    def __reduce__(self):
+        if me == 0 and elastic.membership().plan == 3:  # in the middle of the sync
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Last, ()
+
+@elastic.run
+def train(state):
+    print(f"worker {me}: begins at step {state.step}\\n", end="", flush=True)
+    while me < 2:
+        if me == 1 and state.step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        state.step += 1
+        state.commit()
+
+train(elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=0, last=Last()))
+""", "--min-np", "1", imports=_jobs.NUMPY)  # fmt: skip
+    assert done.code != 0
+    assert "RuntimeError: no worker is left that has the state of the training" in done.err, done.err
+    assert "worker 2: begins" not in done.out, done.out
+    assert "hvdrun: the job failed: no worker is left that holds the job's state" in done.err, done.err

@@ -156,6 +156,7 @@ TEST_CASE("in an elastic job a range of ranks says which workers they are, and e
   CHECK(bounded_rank_ranges(all, names, 55) == "rank 0 (worker 0, host a), ... (5 ranks in all)");
   CHECK(rank_name(1, "a", 77, 2) == "rank 1 (worker 2, host a, pid 77)");
   CHECK(worker_name(2, 1, 7) == "worker 2 (rank 1 of plan 7)");
+  CHECK(worker_name(2, 1, 0) == "worker 2");
   CHECK(worker_name(-1, 1, 0) == "rank 1");
   CHECK(in_plan(7) == " in plan 7");
   CHECK(in_plan(0).empty());

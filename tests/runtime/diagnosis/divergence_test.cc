@@ -83,6 +83,21 @@ TEST_CASE(
           "worker 3 (rank 2 of plan 1) has not joined plan 2 yet"});
 }
 
+TEST_CASE("a new worker that waits outside is named, and is compared with nobody") {
+  std::vector<RankDump> dumps = {dump_of(0, 1, {}), dump_of(0, 2, {op("w", kFinished, 10, 0)}),
+                                 dump_of(1, 2, {op("w", kFinished, 10, 0)})};
+  dumps[0].workers = {5};
+  for (RankDump* member : {&dumps[1], &dumps[2]}) {
+    member->plan = 3;
+    member->workers = {0, 4};
+  }
+  CHECK(first_divergence(dumps) ==
+        std::vector<std::string>{"no divergence in plan 3: all ranks have submitted the same, and nothing runs",
+                                 "worker 5 (host a, pid 100) is new and waits outside of plan 3"});
+  CHECK(first_divergence(std::vector<RankDump>{dumps[0]}).back() ==
+        "worker 5 (host a, pid 100) is new and waits outside of the job");
+}
+
 TEST_CASE("what has waited for a moment only is not a divergence, and asks for a second look") {
   const auto look = [](double waits) {
     return merge_dumps(std::vector<RankDump>{dump_of(0, 2, {op("w", kFinished, 49, 0), op("w", kProposed, 50 - waits)}),

@@ -116,6 +116,10 @@ TEST_CASE("in an elastic job a record names its worker and plan, in JSON and in 
   CHECK(read.worker_of(2) == 3);
   for (const std::string& line : dump_lines(read)) CHECK_THAT(line, StartsWith("worker 2 (rank 1 of plan 5)"));
   CHECK_THAT(last_words(read), StartsWith("worker 2 (rank 1 of plan 5): the epoch is over: "));
+  dump.plan = 0;  // as of one that waits outside
+  const RankDump outside = dump_from_json(to_json(dump)).value();
+  CHECK(outside.plan == 0);
+  CHECK(outside.who() == "worker 2");
   dump.workers.pop_back();
   CHECK_THAT(dump_from_json(to_json(dump)).status().sentence(), Contains("it names 2 workers for 3 ranks"));
 }
