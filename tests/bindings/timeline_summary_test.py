@@ -79,6 +79,19 @@ class Summary(unittest.TestCase):
         parts = [json.dumps([event for event in events if event["pid"] == rank]) for rank in range(2)]
         self.assertEqual(self.summarise(*parts).stdout, self.summarise(json.dumps(events)).stdout)
 
+    def test_in_an_elastic_job_workers_are_named_and_each_plan_is_read_for_itself(self):
+        files = []
+        for plan, workers in ((1, (0, 1)), (2, (0, 2))):
+            names = [{"ph": "M", "pid": rank, "name": "process_name", "args": {"name": "", "worker": worker, "plan": plan}}
+                     for rank, worker in enumerate(workers)]  # fmt: skip
+            files.append(json.dumps(names + self.events()))
+        lines = self.summarise(*files).stdout.splitlines()
+        self.assertEqual(lines[0], "4 ranks of 2 plans, 6.1 ms from the first operation to the last end.")
+        for worker, rank, plan in ((0, 0, 1), (1, 1, 1), (0, 0, 2), (2, 1, 2)):
+            self.assertIn(f"Worker {worker} (rank {rank} of plan {plan}): 5 tensors in 1 batches, 2.0 MB.", lines)
+        self.assertIn("Of 10 tensors that several ranks submitted,", lines)
+        self.assertIn("  worker 2 (rank 1 of plan 2) was the last 3 times (30 %), by 300 us on average and 300 us at most", lines)
+
     def test_a_timeline_without_operations_says_so(self):
         self.assertIn("no operation", self.summarise("[]").stdout)
 

@@ -2,7 +2,7 @@
 """rueda-timeline: summarises a timeline in words. Needs only Python 3.
 
 rueda-timeline summary FILE...   where each rank spent its time, and how often each rank was late. Give several files
-                                 if the ranks of a job wrote one file each.
+                                 if the ranks of a job wrote one file each, or one for each plan of an elastic job.
 
 Times in a file are in microseconds.
 """
@@ -55,11 +55,17 @@ class Rank:
 
 
 class Timeline:
-    """The events of a job."""
+    """The events of a job.
+
+    A rank is a pair of its plan and its number there, since another plan of an elastic job gives that to another worker.
+    The plan is 0 in other jobs.
+    """
 
     def __init__(self):
         self.ranks = collections.defaultdict(Rank)
-        self.submitted = collections.defaultdict(dict)  # (set, batch, name, occurrence of that name): time, by rank
+        self.workers = {}  # numbers of workers, by rank; empty if the job is not elastic
+        self.submitted = collections.defaultdict(dict)  # (plan, set, batch, name, occurrence of that name): time, by rank
+        self._plans = {}  # by number of a rank in the current file
         self._open = {}
         self._tensors = {}  # (set, name), by (rank, thread) of the current file
         self._seen = collections.Counter()
@@ -74,11 +80,23 @@ class Timeline:
         if not all(isinstance(event, dict) for event in events):
             raise ValueError("one of its entries is not an event")
         self._tensors.clear()
+        self._plans.clear()
+        for event in events:
+            self._take_worker(event)
         for event in events:
             self._take(event)
 
+    def _take_worker(self, event):
+        facts = event.get("args", {}) if event.get("name") == "process_name" else {}
+        if "worker" in facts:
+            self._plans[event["pid"]] = facts["plan"]
+            self.workers[facts["plan"], event["pid"]] = facts["worker"]
+
+    def _rank_of(self, event):
+        return self._plans.get(event["pid"], 0), event["pid"]
+
     def _take(self, event):
-        phase, rank = event["ph"], event["pid"]
+        phase, rank = event["ph"], self._rank_of(event)
         if phase in "be":
             self._take_async(event, self.ranks[rank])
         elif phase == "X" and (rank, event["tid"]) in self._tensors:
@@ -92,7 +110,8 @@ class Timeline:
             self.ranks[rank].lost += int(event["name"].split()[0])
 
     def _take_async(self, event, rank):
-        key = (event["pid"], event["cat"], event["id"])
+        number = self._rank_of(event)
+        key = (number, event["cat"], event["id"])
         if event["ph"] == "b":
             self._open.setdefault(key, []).append(event)
             return
@@ -102,13 +121,13 @@ class Timeline:
             rank.queued.append(span)
             return
         facts = begun["args"]
-        self._take_negotiation(event["pid"], facts["set"], event["name"], facts["batch"], span)
+        self._take_negotiation(number, facts["set"], event["name"], facts["batch"], span)
 
     def _take_negotiation(self, number, process_set, name, batch, span):
         rank = self.ranks[number]
         rank.negotiated.append(span)
         rank.tensors += 1
-        tensor = (process_set, batch, name)
+        tensor = (number[0], process_set, batch, name)
         nth = self._seen[number, tensor]
         self._seen[number, tensor] += 1
         self.submitted[tensor + (nth,)][number] = span[0]
@@ -129,18 +148,24 @@ class Timeline:
             return ["There is no operation in this timeline."]
         begin = min(span[0] for rank in ranks.values() for span in rank.spans())
         end = max(span[1] for rank in ranks.values() for span in rank.spans())
-        lines = [f"{len(ranks)} rank{'s' * (len(ranks) > 1)}, {duration(end - begin)} from the first operation to the last end."]
+        plans = len({plan for plan, _ in ranks})
+        who = f"{len(ranks)} rank{'s' * (len(ranks) > 1)}" + f" of {plans} plans" * (plans > 1)
+        lines = [f"{who}, {duration(end - begin)} from the first operation to the last end."]
         for number, rank in ranks.items():
-            lines += self._lines_of(number, rank, end - begin)
+            lines += self._lines_of(self._name(number), rank, end - begin)
         return lines + self._late_lines(ranks)
 
+    def _name(self, number):
+        plan, rank = number
+        return f"worker {self.workers[number]} (rank {rank} of plan {plan})" if number in self.workers else f"rank {rank}"
+
     @staticmethod
-    def _lines_of(number, rank, whole):
+    def _lines_of(name, rank, whole):
         share = lambda time: f"{duration(time)} ({100 * time / whole:.1f} %)" if whole > 0 else duration(time)  # noqa: E731
         running = union(rank.batches)
         any_of_it = union(rank.spans())
         lines = [
-            f"Rank {number}: {rank.tensors} tensors in {len(rank.batches)} batches, {rank.bytes / 1e6:.1f} MB.",
+            f"{name.capitalize()}: {rank.tensors} tensors in {len(rank.batches)} batches, {rank.bytes / 1e6:.1f} MB.",
             f"  moved data for {share(running)}: "
             + ", ".join(f"{name} {duration(time)}" for name, time in rank.algorithms.most_common()),
             "  of that: " + ", ".join(f"{phase} {duration(rank.busy[phase])}" for phase in PHASES if rank.busy[phase])
@@ -158,7 +183,7 @@ class Timeline:
         late, waited, most = collections.Counter(), collections.Counter(), collections.Counter()
         names = collections.Counter()
         compared = 0
-        for (_, _, name, _), when in self.submitted.items():
+        for (*_, name, _), when in self.submitted.items():
             if len(when) < 2:
                 continue
             compared += 1
@@ -173,7 +198,7 @@ class Timeline:
         lines = [f"Of {compared} tensors that several ranks submitted,"]
         for rank, times in late.most_common():
             lines.append(
-                f"  rank {rank} was the last {times} times ({100 * times / compared:.0f} %), "
+                f"  {self._name(rank)} was the last {times} times ({100 * times / compared:.0f} %), "
                 f"by {duration(waited[rank] / times)} on average and {duration(most[rank])} at most"
             )
         slowest = ", ".join(f"{printable(name)} ({duration(time)})" for name, time in names.most_common(MOST_NAMES))
