@@ -80,6 +80,17 @@ def test_the_ranks_agree_on_the_root_and_on_whether_to_sync():
     assert agreement.agree_on_sync(standing, False) and (standing.root, standing.commits_of_root) == (0, 0)
 
 
+def test_new_workers_whom_nobody_can_give_the_state_do_not_begin_from_nothing():
+    standing = agreement.Standing()
+    standing.came_late = True
+    with pytest.raises(RuntimeError, match="no worker is left that has the state of the training"):
+        agreement.agree_on_sync(standing, True)
+    standing.came_late = hvd.rank() > 0  # rank 0 has begun the job
+    assert agreement.agree_on_sync(standing, True)
+    standing.came_late, standing.shared = True, hvd.rank() == 0
+    assert agreement.agree_on_sync(standing, True)
+
+
 def test_the_function_runs_once_in_a_job_that_is_not_elastic():
     state = made_here()
 

@@ -27,6 +27,7 @@ class Standing:
         self.generation = 0  # how many jobs the training goes back to by commits on disk; 0 without such commits
         self.commits = 0  # since the training began, whichever rank began it
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
+        self.came_late = False  # whether this worker has come to a job that was running
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
         self.root = 0  # the rank whose state all ranks take next
         self.generation_of_root, self.commits_of_root, self.point_of_root = 0, 0, START
@@ -50,6 +51,7 @@ class _View(NamedTuple):
     by_steps: bool = False
     clean: bool = False
     point: Point = START  # of the present state if that is clean, else of the last commit
+    came_late: bool = False
 
     @property
     def progress(self) -> Tuple[Any, ...]:
@@ -60,7 +62,7 @@ class _View(NamedTuple):
 def _view_of(standing: Standing, wants_sync: bool) -> _View:
     clean = standing.shared and standing.clean
     point = standing.point if clean else standing.saved_at
-    return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point)
+    return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point, standing.came_late)
 
 
 def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostUpdateResult) -> Tuple[int, HostUpdateResult]:
@@ -108,11 +110,21 @@ def _require_one_mode(views: List[_View]) -> None:
         raise ValueError(f"the state has step_mode=True on ranks {stepping}, and not on the others of {len(views)}; give it on all ranks or on none")
 
 
+def _require_state(views: List[_View]) -> None:
+    """hvdrun takes a new worker for one that has the state once its first plan is formed, and cannot see that the last one that
+    had it died before it gave it away."""
+    if all(view.came_late and not view.shared for view in views):
+        raise RuntimeError("no worker is left that has the state of the training: the last one died before it could give it to the new "
+                           "workers; start the job again")  # fmt: skip
+
+
 def agree_on_sync(standing: Standing, wants_sync: bool) -> bool:
-    """choose() by what all ranks say. Sets the root in the standing. Blocks; every rank calls it."""
+    """choose() by what all ranks say. Sets the root in the standing. Blocks; every rank calls it. Raises RuntimeError if no
+    worker has the state of a training that has begun."""
     mine = _view_of(standing, wants_sync)
     views = [mine] if session.size() == 1 else [_View(*view) for view in allgather_object(tuple(mine), _STANDINGS)]
     _require_one_mode(views)
+    _require_state(views)
     wanted, root = choose(views)
     standing.root = root if standing.follows_root else 0
     theirs = views[standing.root]

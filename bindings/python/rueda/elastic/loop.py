@@ -16,8 +16,8 @@ LASTING: Tuple[Type[Exception], ...] = (MismatchError, NotInitializedError, Unsu
 class Round:
     """What the loop needs to know of the job. This class is the job of run_fn(), which knows nothing of it."""
 
-    def begin(self, state: Any) -> None:
-        """Called once, before the first round."""
+    def begin(self, state: Any, came_late: bool) -> None:
+        """Called once, before the first round. came_late: whether this process has just joined a job that was running."""
 
     def failed(self, state: Any) -> None:
         """Called when the job has broken, before reset()."""
@@ -48,8 +48,7 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
     def wrapper(state: Any, *args: Any, **kwargs: Any) -> Any:
         job = make_round()
         try:
-            _take_part()
-            job.begin(state)
+            job.begin(state, _take_part())
             wants_sync, joined = True, False
             while True:
                 try:
@@ -104,9 +103,10 @@ class _Agreed(Round):
 
     _listener: Any = None
 
-    def begin(self, state: Any) -> None:
+    def begin(self, state: Any, came_late: bool) -> None:
         if not isinstance(state, State):
             raise ValueError(f"the first argument is a {type(state).__name__}; give a State, such as TorchState(model=...)")
+        state._standing.came_late |= came_late
         self._listener = Listener(state)
 
     def failed(self, state: Any) -> None:
@@ -141,15 +141,19 @@ def _reset() -> None:
         raise SystemExit(0) from None
 
 
-def _take_part() -> None:
-    """A new worker has come to where the others are. One that has waited outside joins them, which interrupts them."""
+def _take_part() -> bool:
+    """A new worker has come to where the others are. One that has waited outside joins them, which interrupts them. Returns
+    whether this worker is new."""
     known = session.current_or_none()
     if known is None:
-        return  # run_fn() with a job of the program's own, or an error that the function meets as well
-    if known.waits:
+        return False  # run_fn() with a job of the program's own, or an error that the function meets as well
+    waited = known.waits
+    if waited:
         _reset()
     else:
         known.begin_training()
+    where = plans.membership()
+    return waited or (where.plan > 1 and not where.holds_state)
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
