@@ -20,7 +20,7 @@ from typing import Any, Iterator, List, Optional
 
 from torch.distributed import TCPStore
 
-from rueda import session
+from rueda import newcomers, session
 from rueda.errors import name_ranks
 from rueda.store import SessionOptions
 
@@ -67,8 +67,9 @@ class _TorchStore:
 def join_job(options: Any) -> bool:
     """Makes the process a rank of the job that the default group spans. Returns whether it was in no job before.
 
-    options: PyTorch's. Raises ValueError if the process is in a job with another rank or size, TimeoutError if ranks do
-    not come within the group's timeout, and what session.join() raises.
+    options: PyTorch's. Raises ValueError if the process is in a job with another rank or size, or is a new worker that
+    waits outside of a running job; TimeoutError if ranks do not come within the group's timeout; and what session.join()
+    raises.
     """
     rank, size = options.group_rank, options.group_size
     began = not session.is_initialized()
@@ -78,6 +79,8 @@ def join_job(options: Any) -> bool:
         session.join(options=_meet(options))
         _warn_of_key(session.current())
     here = session.current()
+    if here.waits:
+        raise ValueError(newcomers.sentence("init_process_group('rueda')"))
     if (here.rank, here.size) != (rank, size):
         raise ValueError(f"init_process_group('rueda'): rank {rank} of {size}, but this process is rank {here.rank} of {here.size} "
                          "of its Rueda job; give the same rank and world_size")  # fmt: skip

@@ -10,7 +10,7 @@
     train(state)
 """
 
-from rueda.elastic import HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, run, run_fn
+from rueda.elastic import HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, run_fn
 from rueda.torch.elastic.handlers import (
     ModelStateHandler,
     OptimizerStateHandler,
@@ -20,6 +20,7 @@ from rueda.torch.elastic.handlers import (
     get_handler_registry,
     set_handler_registry,
 )
+from rueda.torch.elastic.running import run
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.elastic.state import TorchState
 
