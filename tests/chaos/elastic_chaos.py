@@ -64,9 +64,9 @@ def reported(one, outcome):
     """Complaints about hvdrun's report."""
     found = {}
     for line in one.report:
-        match = re.match(r"hvdrun: worker (\d+) \(host .*?\) failed: (.*), (?:in plan \d+|before)", line)
-        if match:
-            found[int(match[1])] = match[2]
+        match = re.match(r"hvdrun: worker (\d+) \(host (.*?)(?:, .*?)?\) failed: (.*), (?:in plan \d+|before)", line)
+        if match and match[2] not in outcome.lost:
+            found[int(match[1])] = match[3]
     complaints = [f"hvdrun reports worker {worker} as failed: {cause}" for worker, cause in found.items() if worker not in outcome.dead]
     complaints += [f"hvdrun says of worker {worker}: {found.get(worker)}; the cause was: {cause}" for worker, cause in outcome.dead.items()
                    if outcome.sure and cause not in found.get(worker, "nothing")]  # fmt: skip
@@ -77,7 +77,7 @@ def run_round(number, name, options, room):
     """Returns the outcome, or None if the job did not get that far, and the complaints."""
     scenario, chance = scenarios.ALL[name], random.Random(f"{options.seed}/{number}")
     if scenario.lab and not isinstance(room, lab.Lab):
-        with contextlib.closing(lab.Lab(options.bin / "netlab")) as hosts:  # new ones, since a scenario may destroy them
+        with contextlib.closing(lab.Lab(options.bin / "netlab", scenario.lab)) as hosts:  # new ones, since a scenario may destroy them
             return run_round(number, name, options, hosts)
     hosts = scenario.hosts
     one = job.Job(room, hosts, job.command_of(str(options.bin / "hvdrun"), hosts, scenario.least, scenario.flags, scenario.program))
@@ -87,9 +87,9 @@ def run_round(number, name, options, room):
         if code != outcome.code:
             one.complaints.append(f"hvdrun ended with {code}, not {outcome.code}: {one.report[-4:]}")
         one.complaints += states(one, scenario.replay()) + lost_steps(one) + reported(one, outcome)
-        left = one.leftovers()
+        left = one.leftovers(scenario.lingers)
         if options.verbose:
-            print(*map(json.dumps, one.lines), *one.report, sep="\n")
+            print(*map(json.dumps, one.lines), *one.report, *one.notes, sep="\n")
     except (RuntimeError, OSError) as error:
         outcome, left = None, []
         one.complaints.append(f"{type(error).__name__}: {error}")
@@ -98,6 +98,8 @@ def run_round(number, name, options, room):
     if left:
         one.complaints.append(f"left behind: {left}")
     one.remove()
+    if one.complaints and one.notes:
+        one.complaints.append(f"this happened: {'; '.join(one.notes)}")
     return outcome, one.complaints
 
 
@@ -158,8 +160,12 @@ def main(words):
             outcomes[name].append(outcome)
             for complaint in complaints:
                 print(f"round {number}, {name}: {complaint}", flush=True)
+            late = outcome is not None and scenarios.ALL[name].late(outcome)
+            if late:
+                print(f"round {number}, {name}: it took {outcome.recovered:.0f} ms", flush=True)
             if complaints:
                 wrong[name] += 1
+            if complaints or late:
                 print(f"again: scripts/chaos --elastic --scenarios {','.join(options.scenarios)} --seed {options.seed} --first {number} --rounds 1")
     finally:
         room.close()

@@ -1,5 +1,6 @@
 """One elastic job under chaos: its processes, what its workers tell, and what it leaves behind."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -42,6 +43,18 @@ class Room:
         """The command that runs these words inside, in a folder."""
         return [*(["nsenter", "-t", str(self.holder.pid), "-m", "-n"] if self.holder else []), "env", "-C", str(folder), *words]
 
+    def send(self, _host, pid, number):
+        """Sends a signal to a process of a host. Raises ProcessLookupError if it has ended."""
+        os.kill(pid, number)
+
+    def parent(self, _host, pid):
+        """The parent of a process of a host. Raises OSError if it has ended."""
+        return parent_of(pid)
+
+    def has(self, _host, pid, mark):
+        """Whether a process has this variable, and not its number alone. Raises OSError if it has ended."""
+        return mark in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+
     def left(self):
         """What is in /dev/shm, and the sockets that listen or are connected."""
         if self.holder is None:
@@ -70,6 +83,7 @@ class Job:
 
     def __init__(self, room, hosts, command, environment=()):
         self.room, self.command, self.environment, self.complaints = room, command, dict(environment), []
+        self.notes = []  # what has happened to it, for the reader of a complaint
         self.changed = threading.Condition()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-chaos-"))
         self.temporary = self.folder / "temporary"
@@ -92,6 +106,7 @@ class Job:
 
     def list_hosts(self, hosts):
         """Has the discovery script print these hosts from now on; never half of them."""
+        self.hosts = dict(hosts)
         (self.folder / "next").write_text("".join(f"{name}:{slots}\n" for name, slots in hosts.items()))
         os.rename(self.folder / "next", self.folder / "hosts")
 
@@ -142,14 +157,33 @@ class Job:
         """The workers of a plan by rank."""
         return [line["worker"] for line in sorted(self.told("plan", plan), key=lambda line: line["rank"])]
 
+    def line(self, worker):
+        """The first line of a worker that has begun."""
+        return next(line for line in self.lines if line["worker"] == worker)
+
     def pid(self, worker):
         """The process of a worker that has begun."""
-        return next(line["pid"] for line in self.lines if line["worker"] == worker)
+        return self.line(worker)["pid"]
 
     def host(self, worker):
         """The host of a worker, as hvdrun lists it."""
-        environment = pathlib.Path(f"/proc/{self.pid(worker)}/environ").read_bytes().split(b"\0")
-        return next(each.partition(b"=")[2].decode() for each in environment if each.startswith(b"HOROVOD_HOSTNAME="))
+        return self.line(worker)["host"]
+
+    def note(self, text):
+        """Remembers what happens, with the seconds since the job's start."""
+        self.notes.append(f"{(time.monotonic_ns() - self.started) / 1e9:.2f} s: {text}")
+
+    def has(self, host, pid):
+        """Whether a process, on a host, is the job's still."""
+        with contextlib.suppress(OSError):
+            return self.room.has(host, pid, f"{MARK}={self.mark}".encode())
+        return False
+
+    def send(self, host, pid, number):
+        """Sends a signal to a process of the job, on a host. Raises ProcessLookupError if it has ended."""
+        if not self.has(host, pid):
+            raise ProcessLookupError
+        self.room.send(host, pid, number)
 
     def kill(self, worker, number=signal.SIGKILL):
         """Sends a signal to a worker, and returns when."""
@@ -200,8 +234,14 @@ class Job:
                     continue
         self.wait()
 
-    def leftovers(self):
-        """What the job has left behind, as sentences."""
+    def leftovers(self, seconds=0.0):
+        """What the job has left behind, as sentences, once it has had some seconds for it."""
+        ends = time.monotonic() + seconds
+        while (left := self._left()) and time.monotonic() < ends:
+            threading.Event().wait(0.05)
+        return left
+
+    def _left(self):
         left = [f"process {pid}" for pid in self.processes()] + self.room.left()
         return left + [f"file {path}" for path in self.temporary.rglob("*")]
 

@@ -34,6 +34,26 @@ class Lab:
         """The command that runs these words on a host, counted from 0."""
         return [*self._on[host], *words]
 
+    def index(self, name):
+        """The number of a host with this name."""
+        return int(name.removeprefix("node")) - 1
+
+    def send(self, host, pid, number):
+        """Sends a signal to a process of a host. Raises ProcessLookupError if it has ended."""
+        if subprocess.run(self.on(self.index(host), ["kill", f"-{int(number)}", str(pid)]), capture_output=True).returncode:
+            raise ProcessLookupError
+
+    def parent(self, host, pid):
+        """The parent of a process of a host. Raises OSError if it has ended."""
+        told = subprocess.run(self.on(self.index(host), ["cut", "-d", " ", "-f", "4", f"/proc/{pid}/stat"]), capture_output=True, text=True)
+        if told.returncode:
+            raise ProcessLookupError
+        return int(told.stdout)
+
+    def has(self, host, pid, _mark):
+        """Whether there is such a process on a host; nothing but the job runs there."""
+        return subprocess.run(self.on(self.index(host), ["test", "-e", f"/proc/{pid}"])).returncode == 0
+
     def left(self):
         """What still runs on the hosts."""
         return [f"{name} on node{host + 1}" for host in range(len(self._on)) for name in self.tell(f"processes {host}").split()]

@@ -3,7 +3,6 @@ well again, and returns an Outcome.
 """
 
 import contextlib
-import dataclasses
 import os
 import signal
 import threading
@@ -11,63 +10,11 @@ import time
 
 import numpy
 import training
+from storm import storm, storm_over_hosts
+from striking import FIRST, SECOND, Outcome, Scenario, milliseconds, recovered, started
 
-FIRST, SECOND = "localhost", "127.0.0.1"  # two hosts of hvdrun's, and one machine
 REJOIN_TIMEOUT = 2  # seconds
 HANG_FLAGS = ("--rejoin-timeout", str(REJOIN_TIMEOUT))
-
-
-@dataclasses.dataclass
-class Outcome:
-    """What a scenario has done. Times in milliseconds; None if there is nothing to measure."""
-
-    noticed: object  # until the last of the others knew
-    recovered: object  # until all ranks of the next plan had taken a step
-    dead: dict  # worker: a part of the cause that hvdrun must report
-    plan: int  # that next plan
-    code: int = 0  # that hvdrun must end with
-    sure: bool = True  # whether each of the dead counts as failed; not if some of them may have been removed before
-
-
-@dataclasses.dataclass
-class Scenario:
-    """strike: the function. hosts, least: of the job. goal: the limit as text. p50, p95: the same for `recovered` in
-    milliseconds, None if that is not what the limit is about. noticed, recovered: what the two times are, if not the usual."""
-
-    strike: object
-    goal: str
-    p50: object = None
-    p95: object = None
-    hosts: dict = dataclasses.field(default_factory=lambda: {FIRST: 4})
-    least: int = 2
-    flags: tuple = ()
-    program: tuple = ("worker.py",)
-    replay: object = training.Replay
-    noticed: str = "the others raise"
-    recovered: str = "the next step"
-    lab: bool = False  # whether the hosts are namespaces with an sshd each, and not names of this machine
-
-
-def milliseconds(since, until):
-    return (until - since) / 1e6
-
-
-def started(job, chance):
-    """Waits for a plan in which all ranks take steps, and then a moment of the seed's. Returns the plan."""
-    job.until(job.complete, "the first plan")
-    threading.Event().wait(chance.uniform(0, 0.05))  # in the middle of a step, a commit or an agreement
-    return job.complete()
-
-
-def recovered(job, plan, moment, dead):
-    """Waits until a later plan without the dead works. dead: {worker: cause}."""
-    job.until(lambda: job.complete(plan, dead), "the plan after the fault")
-    new = job.complete(plan, dead)
-    stay = set(job.members(plan)) - set(dead)
-    stayed = {line["worker"]: line["at"] for line in reversed(job.told("left")) if line["worker"] in stay and line["at"] > moment}
-    steps = [line["at"] for line in job.told("step", new)]
-    noticed = milliseconds(moment, max(stayed.values())) if stayed else None
-    return Outcome(noticed, milliseconds(moment, max(steps)), dead, new)
 
 
 def kill(job, chance, number=signal.SIGKILL, cause="killed by signal 9", rank=None):
@@ -252,32 +199,6 @@ def grow_again(job, chance):
     return outcome
 
 
-def storm(job, chance):
-    """Ten events in a row, which do not wait for each other: workers die, and the list of hosts changes. Worker 0 stays, so that
-    somebody has the state."""
-    started(job, chance)
-    dead = {}
-    for _ in range(10):
-        newest = max((line["plan"] for line in job.told("plan")), default=1)
-        victims = [worker for worker in job.members(newest) if worker != 0 and worker not in dead]
-        event = chance.choice(("kill", "exit", "list", "list"))
-        if event != "list" and victims:
-            victim = chance.choice(victims)
-            try:
-                job.kill(victim, signal.SIGKILL if event == "kill" else signal.SIGUSR2)
-                dead[victim] = ""
-            except ProcessLookupError:
-                pass  # it was removed, and has ended
-        else:
-            job.list_hosts({FIRST: chance.randint(1, 3), **({SECOND: chance.randint(1, 2)} if chance.random() < 0.7 else {})})
-        threading.Event().wait(chance.uniform(0, 0.9))
-    moment = time.monotonic_ns()
-    (job.folder / "stop").touch()
-    job.until(lambda: any(line["worker"] == 0 for line in job.told("done")), "the end of the training")
-    done = next(line for line in job.told("done") if line["worker"] == 0)
-    return Outcome(None, milliseconds(moment, done["at"]), dead, max(line["plan"] for line in job.told("plan")), sure=False)
-
-
 def kill_hvdrun(job, chance):
     """Kills hvdrun. Nothing may be left of its job, and a new one goes on from the commits on disk."""
     started(job, chance)
@@ -299,8 +220,9 @@ def kill_hvdrun(job, chance):
     return Outcome(gone, milliseconds(job.started, max(line["at"] for line in job.told("step", plan))), {}, plan)
 
 
-SLOW = ("kill-large", "cut-host", "end-host")
+SLOW = ("kill-large", "cut-host", "end-host", "storm-over-hosts")
 STEP_MODE = {"program": ("step_worker.py",)}
+STORM = {"goal": "every state is right, no wait over 10 s", "p95": 10000, "least": 1, "recovered": "the end of the training", "lingers": 5}
 
 ALL = {
     "kill": Scenario(kill, "step 0.15 s p50, 0.3 s p95", 150, 300),
@@ -313,8 +235,8 @@ ALL = {
     "stop": Scenario(stop, "evicted after 6 s", p95=6500),
     "freeze": Scenario(freeze, "evicted after 6 s", p95=6500, hosts={FIRST: 3, SECOND: 1}),
     "kill-host": Scenario(kill_host, "step 6.5 s", p95=6500, hosts={FIRST: 2, SECOND: 2}),
-    "cut-host": Scenario(cut_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=True),
-    "end-host": Scenario(end_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=True),
+    "cut-host": Scenario(cut_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=2),
+    "end-host": Scenario(end_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=2),
     "hang": Scenario(hang, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
     "hang-last": Scenario(hang_last, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
     "join": Scenario(join, "others stopped one step + 0.1 s", p95=100, hosts={FIRST: 2, SECOND: 1}, noticed="the new worker's own start is over",
@@ -322,10 +244,11 @@ ALL = {
     "leave": Scenario(leave, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "preempt": Scenario(preempt, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
-    "storm": Scenario(storm, "every state is right", hosts={FIRST: 2, SECOND: 2}, least=1, recovered="the end of the training"),
+    "storm": Scenario(storm, hosts={FIRST: 2, SECOND: 2}, **STORM),
+    "storm-over-hosts": Scenario(storm_over_hosts, hosts={"node1": 2, "node2": 2, "node3": 2}, lab=3, **STORM),
     "step-mode": Scenario(kill_any, "step 0.15 s p50, 0.3 s p95", 150, 300, **STEP_MODE),
     "step-mode-joining": Scenario(kill_while_joining, "next round 0.3 s", p95=300, **STEP_MODE),
-    "step-mode-storm": Scenario(storm, "every state is right", hosts={FIRST: 2, SECOND: 2}, least=1, recovered="the end of the training", **STEP_MODE),
+    "step-mode-storm": Scenario(storm, hosts={FIRST: 2, SECOND: 2}, **STORM, **STEP_MODE),
     "kill-hvdrun": Scenario(kill_hvdrun, "nothing left after 5 s, resumed within 10 s", p95=10000, noticed="nothing is left",
                             recovered="the new job's first step", program=("worker.py", "commits")),
 }  # fmt: skip
