@@ -178,11 +178,12 @@ rueda_py_request* rueda_py_prepare(rueda_session* session, const char* name, rue
 void rueda_py_forget(rueda_py_request* request) { free(request); }
 
 size_t rueda_py_start_batch(rueda_session* session, size_t count, rueda_py_request* const* requests,
-                            const uintptr_t* addresses, int64_t* handles, int32_t more) {
+                            const uintptr_t* addresses, void* stream, int64_t* handles, int32_t more) {
   for (size_t i = 0; i < count; ++i) {
     rueda_tensor tensor = requests[i]->tensor;
     rueda_op_options options = requests[i]->options;
     tensor.data = (void*)addresses[i];
+    options.stream = stream;
     options.more = more || i + 1 < count; /* one waking for all */
     rueda_handle handle = 0;
     if (rueda_allreduce_async(session, &tensor, &tensor, requests[i]->op, &options, &handle) != RUEDA_OK) return i;
@@ -196,6 +197,14 @@ int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next) 
     const int32_t code = rueda_wait(handles[*next], -1.0);
     if (code != RUEDA_OK) return code; /* Python asks for the sentence while the handle lives */
     rueda_release(handles[*next]);
+  }
+  return RUEDA_OK;
+}
+
+int32_t rueda_py_wait_stream_batch(size_t count, const int64_t* handles, size_t* next, void* stream) {
+  for (; *next < count; ++*next) {
+    const int32_t code = rueda_wait_stream(handles[*next], stream, -1.0);
+    if (code != RUEDA_OK) return code;
   }
   return RUEDA_OK;
 }

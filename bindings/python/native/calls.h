@@ -7,7 +7,8 @@
  *
  * `name` may be NULL. Functions that return int64_t return a live handle (> 0), or a negative error code; the sentence
  * of the error is rueda_last_error(). All of them may be called on any thread, and none blocks except
- * rueda_py_wait_batch(). Memory of tensors is lent until the operation has finished; arrays only during the call. */
+ * rueda_py_wait_batch() and rueda_py_wait_stream_batch(). Memory of tensors is lent until the operation has finished;
+ * arrays only during the call. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -96,16 +97,20 @@ rueda_py_request* rueda_py_prepare(rueda_session* session, const char* name, rue
                                    rueda_py_tensor tensor, const int64_t* shape);
 void rueda_py_forget(rueda_py_request* request);
 
-/* Enqueues `count` requests for the tensors at `addresses`. The last of them wakes the engine unless `more` is set.
- * Returns how many it has enqueued, with their handles in `handles`. If that is less than `count`, the next request was
- * refused: see rueda_last_error(). */
+/* Enqueues `count` requests for the tensors at `addresses`, which are ready behind `stream`, NULL on the host. The last
+ * of them wakes the engine unless `more` is set. Returns how many it has enqueued, with their handles in `handles`. If
+ * that is less than `count`, the next request was refused: see rueda_last_error(). */
 size_t rueda_py_start_batch(rueda_session* session, size_t count, rueda_py_request* const* requests,
-                            const uintptr_t* addresses, int64_t* handles, int32_t more);
+                            const uintptr_t* addresses, void* stream, int64_t* handles, int32_t more);
 
 /* Waits for the operations from `handles[*next]` on, in their order. Releases each one that succeeded and moves `*next`
  * past it. Returns the error code of the first that failed, or RUEDA_INTERRUPTED if a signal came; `*next` is then at
  * that operation, which the caller releases. */
 int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next);
+
+/* The same for operations on a device, but that it releases none: waits until each is launched, and makes the stream go
+ * on behind them. */
+int32_t rueda_py_wait_stream_batch(size_t count, const int64_t* handles, size_t* next, void* stream);
 
 /* Writes the address and the extents of output `index` of a finished operation. `shape` has 16 slots. Returns the
  * number of dimensions, or a negative error code. */

@@ -20,19 +20,20 @@ static PyObject* none_unless(int failed) {
 
 /* Hook.expect(): stores which gradients the request fits. All fields change before a destructor can run. */
 static PyObject* hook_expect(PyObject* self, PyObject* arguments) {
-  PyObject *session, *dtype, *layout;
+  PyObject *session, *place, *dtype, *layout;
   Py_ssize_t count, bytes;
   unsigned long long request;
-  if (!PyArg_ParseTuple(arguments, "OOOnnK", &session, &dtype, &layout, &count, &bytes, &request)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "OOOOnnK", &session, &place, &dtype, &layout, &count, &bytes, &request)) return NULL;
   Hook* hook = (Hook*)self;
-  PyObject* before[] = {hook->session, hook->dtype, hook->layout};
+  PyObject* before[] = {hook->session, hook->place, hook->dtype, hook->layout};
   hook->session = Py_NewRef(session);
+  hook->place = Py_NewRef(place);
   hook->dtype = Py_NewRef(dtype);
   hook->layout = Py_NewRef(layout);
   hook->count = count;
   hook->bytes = bytes;
   hook->request = (uintptr_t)request;
-  for (int i = 0; i < 3; ++i) Py_XDECREF(before[i]);
+  for (int i = 0; i < 4; ++i) Py_XDECREF(before[i]);
   Py_RETURN_NONE;
 }
 
@@ -80,6 +81,7 @@ static int hook_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(hook->group);
   Py_VISIT(hook->handle);
   Py_VISIT(hook->session);
+  Py_VISIT(hook->place);
   Py_VISIT(hook->dtype);
   Py_VISIT(hook->layout);
   return 0;
@@ -93,17 +95,19 @@ static int hook_clear(PyObject* self) {
   Py_CLEAR(hook->group);
   Py_CLEAR(hook->handle);
   Py_CLEAR(hook->session);
+  Py_CLEAR(hook->place);
   Py_CLEAR(hook->dtype);
   Py_CLEAR(hook->layout);
   return 0;
 }
 
-/* Batch(session). Its arrays are part of the object, and hold MOST entries. */
+/* Batch(session, place, stream). Its arrays are part of the object, and hold MOST entries. */
 static int batch_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
   (void)keywords;
   Batch* batch = (Batch*)self;
-  PyObject* session;
-  if (!PyArg_ParseTuple(arguments, "O", &session)) return -1;
+  PyObject *session, *place;
+  unsigned long long stream;
+  if (!PyArg_ParseTuple(arguments, "OOK", &session, &place, &stream)) return -1;
   if (batch->session != NULL) {
     PyErr_SetString(PyExc_RuntimeError, "a Batch is initialised only once");
     return -1;
@@ -112,6 +116,8 @@ static int batch_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
   batch->hooks = PyList_New(0);
   if (batch->memory == NULL || batch->hooks == NULL) return -1;
   batch->session = Py_NewRef(session);
+  batch->place = Py_NewRef(place);
+  batch->stream = (uintptr_t)stream;
   return 0;
 }
 
@@ -126,11 +132,17 @@ static PyObject* batch_addresses(PyObject* self, void* closure) {
   return PyLong_FromVoidPtr(((Batch*)self)->addresses);
 }
 
-/* Requests and addresses are numbers, so the collector has three references to follow. */
+static PyObject* batch_stream(PyObject* self, void* closure) {
+  (void)closure;
+  return PyLong_FromUnsignedLongLong(((Batch*)self)->stream);
+}
+
+/* Requests and addresses are numbers, so the collector has four references to follow. */
 static int batch_traverse(PyObject* self, visitproc visit, void* arg) {
   const Batch* batch = (Batch*)self;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(batch->session);
+  Py_VISIT(batch->place);
   Py_VISIT(batch->memory);
   Py_VISIT(batch->hooks);
   return 0;
@@ -139,6 +151,7 @@ static int batch_traverse(PyObject* self, visitproc visit, void* arg) {
 static int batch_clear(PyObject* self) {
   Batch* batch = (Batch*)self;
   Py_CLEAR(batch->session);
+  Py_CLEAR(batch->place);
   Py_CLEAR(batch->memory);
   Py_CLEAR(batch->hooks);
   return 0;
@@ -219,6 +232,7 @@ static PyType_Slot group_slots[] = {{Py_tp_members, group_members}, {0, NULL}};
 /* The lists are read-only as attributes, but Python shortens them after an enqueue that stopped halfway. */
 static PyMemberDef batch_members[] = {
     {"session", T_OBJECT, offsetof(Batch, session), READONLY, NULL},
+    {"place", T_OBJECT, offsetof(Batch, place), READONLY, NULL},
     {"memory", T_OBJECT, offsetof(Batch, memory), READONLY, NULL},
     {"hooks", T_OBJECT, offsetof(Batch, hooks), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -227,6 +241,7 @@ static PyMemberDef batch_members[] = {
 static PyGetSetDef batch_properties[] = {
     {"requests", batch_requests, NULL, "The address of the array of requests.", NULL},
     {"addresses", batch_addresses, NULL, "The address of the array of the gradients' addresses.", NULL},
+    {"stream", batch_stream, NULL, "The number of the stream behind which the gradients are ready.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -271,7 +286,7 @@ static PyMemberDef hook_members[] = {
 
 static PyMethodDef hook_methods[] = {
     {"expect", hook_expect, METH_VARARGS,
-     "expect(session, dtype, layout, count, bytes, request): sets the request and the gradients that it fits."},
+     "expect(session, place, dtype, layout, count, bytes, request): sets the request and the gradients that it fits."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -316,6 +331,8 @@ static int intern_names(void) {
       {&rueda_hook_names.dtype, "dtype"},
       {&rueda_hook_names.layout, "layout"},
       {&rueda_hook_names.is_cpu, "is_cpu"},
+      {&rueda_hook_names.device, "device"},
+      {&rueda_hook_names.stream, "stream"},
       {&rueda_hook_names.numel, "numel"},
       {&rueda_hook_names.is_contiguous, "is_contiguous"},
       {&rueda_hook_names.data_ptr, "data_ptr"},

@@ -33,13 +33,24 @@ static uintptr_t ask_address(PyObject* object, PyObject* method) {
   return address;
 }
 
+/* Returns whether the gradient lies where the hook's request says. */
+static int is_at_place(const Hook* hook, PyObject* gradient) {
+  if (hook->place == Py_None) return attribute_is(gradient, rueda_hook_names.is_cpu, Py_True);
+  PyObject* device = PyObject_GetAttr(gradient, rueda_hook_names.device);
+  PyObject* wanted = PyObject_GetAttr(hook->place, rueda_hook_names.device);
+  const int same = device == NULL || wanted == NULL ? -1 : PyObject_RichCompareBool(device, wanted, Py_EQ);
+  Py_XDECREF(device);
+  Py_XDECREF(wanted);
+  return same;
+}
+
 /* Returns whether the hook's request fits this gradient. The program may have changed each of these since the last
  * step. The count stands for the shape, which autograd keeps equal to the parameter's. */
 static int is_usual(const Hook* hook, PyObject* gradient) {
   if (hook->request == 0) return 0;
   int same = attribute_is(gradient, rueda_hook_names.dtype, hook->dtype);
   if (same > 0) same = attribute_is(gradient, rueda_hook_names.layout, hook->layout);
-  if (same > 0) same = attribute_is(gradient, rueda_hook_names.is_cpu, Py_True);
+  if (same > 0) same = is_at_place(hook, gradient);
   if (same <= 0) return same;
   const long long contiguous = ask_number(gradient, rueda_hook_names.is_contiguous);
   if (contiguous <= 0) return (int)contiguous;
@@ -64,15 +75,30 @@ int rueda_step_send(Step* step, int more) {
   return result;
 }
 
-/* Makes sure that the step has a batch for the hook's session. Returns 0 if that session has ended. Both calls may run
+/* Returns whether gradients of the hook that are ready behind this stream go into the batch. */
+static int goes_into(const Batch* batch, const Hook* hook, uintptr_t stream) {
+  return batch != NULL && batch->session == hook->session && batch->place == hook->place && batch->stream == stream;
+}
+
+/* A new batch of Python's, or what Python returned in its place. */
+static PyObject* begin_batch(Step* step, const Hook* hook, uintptr_t stream) {
+  PyObject* number = PyLong_FromUnsignedLongLong(stream);
+  if (number == NULL) return NULL;
+  PyObject* batch = PyObject_CallMethodObjArgs((PyObject*)step, rueda_hook_names.begin, hook->session, hook->place,
+                                               number, NULL);
+  Py_DECREF(number);
+  return batch;
+}
+
+/* Makes sure that the step has a batch for the hook's session, place and stream. Returns 0 if that session has ended. Both calls may run
  * other threads, which may change `held`; so the loop looks at it again after each. */
-static int open_batch(Step* step, const Hook* hook) {
-  while (step->held == NULL || step->held->session != hook->session) {
+static int open_batch(Step* step, const Hook* hook, uintptr_t stream) {
+  while (!goes_into(step->held, hook, stream)) {
     if (step->held != NULL) {
       if (rueda_step_send(step, 0) < 0) return -1;
       continue;
     }
-    PyObject* batch = PyObject_CallMethodObjArgs((PyObject*)step, rueda_hook_names.begin, hook->session, NULL);
+    PyObject* batch = begin_batch(step, hook, stream);
     if (batch == NULL) return -1;
     if (!PyObject_TypeCheck(batch, rueda_batch_type)) {
       Py_DECREF(batch);
@@ -98,8 +124,8 @@ static PyObject* memory_of(PyObject* gradient) {
 
 /* Adds a gradient to the batch. No Python runs between open_batch() and the last field, so that no other thread adds to
  * the batch meanwhile. */
-static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t address) {
-  const int open = open_batch(step, hook);
+static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t address, uintptr_t stream) {
+  const int open = open_batch(step, hook, stream);
   if (open <= 0) return open;
   Batch* held = step->held;
   const Py_ssize_t number = PyList_Size(held->memory);
@@ -114,7 +140,7 @@ static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t addre
   PyObject* before = hook->handle; /* released at the end, since its destructor may run Python */
   hook->handle = Py_NewRef((PyObject*)held);
   int result = 0;
-  if (step->asleep >= ENOUGH_BYTES) {
+  if (step->asleep >= (held->place == Py_None ? ENOUGH_BYTES : ENOUGH_ON_DEVICE)) {
     result = rueda_step_send(step, 0);
   } else if (number == MOST - 1) {
     result = rueda_step_send(step, step->left > 0);
@@ -127,9 +153,11 @@ static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t addre
 static int hold(Step* step, Hook* hook, PyObject* gradient) {
   const uintptr_t address = ask_address(gradient, rueda_hook_names.data_ptr);
   if (address == (uintptr_t)-1 && PyErr_Occurred()) return -1;
+  const uintptr_t stream = hook->place == Py_None ? 0 : ask_address(hook->place, rueda_hook_names.stream);
+  if (stream == (uintptr_t)-1 && PyErr_Occurred()) return -1;
   PyObject* memory = memory_of(gradient);
   if (memory == NULL) return -1;
-  const int result = hold_memory(step, hook, memory, address);
+  const int result = hold_memory(step, hook, memory, address, stream);
   Py_DECREF(memory);
   return result;
 }

@@ -19,7 +19,9 @@ enum {
   MOST = 64,
   /* While more gradients of the step are expected, gradients of fewer bytes together do not wake the engine: waking it
    * costs more than enqueueing them, and their reduction would hardly begin before the next gradient comes. */
-  ENOUGH_BYTES = 256 << 10
+  ENOUGH_BYTES = 256 << 10,
+  /* The same for gradients on a device, which has more to do at once, and whose program runs ahead of it. */
+  ENOUGH_ON_DEVICE = 4 << 20
 };
 
 /* Parameters that are reduced together. */
@@ -28,10 +30,14 @@ typedef struct {
   Py_ssize_t missing; /* how many of its gradients this step has not made yet */
 } Group;
 
-/* Gradients that one call will enqueue. Entry i of each list and array belongs to the same gradient. */
+/* Gradients that one call will enqueue. Entry i of each list and array belongs to the same gradient. All lie at one
+ * place: None for the host, else an object with `device`, and with stream(), the number of the stream that is current.
+ * They are ready behind one stream of it. */
 typedef struct {
   PyObject ob_base;
   PyObject* session;
+  PyObject* place;
+  uintptr_t stream; /* 0 on the host */
   PyObject* memory; /* a list of objects that keep the gradients' memory alive */
   PyObject* hooks;  /* a list */
   uintptr_t requests[MOST];
@@ -56,9 +62,10 @@ typedef struct {
   Group* group; /* may be NULL */
   Py_ssize_t passes;
   PyObject* handle; /* of the gradient's all-reduce; NULL if it is not enqueued */
-  /* The gradients that the request fits: of this dtype, layout and count, in this session. NULL if there is no request.
-   */
+  /* The gradients that the request fits: of this dtype, layout and count, at this place, in this session. NULL if there
+   * is no request. */
   PyObject* session;
+  PyObject* place;
   PyObject* dtype;
   PyObject* layout;
   Py_ssize_t count;
@@ -68,7 +75,7 @@ typedef struct {
 
 /* Interned names: attributes of tensors, and methods of the classes that derive from Step. */
 struct rueda_hook_names {
-  PyObject *grad, *dtype, *layout, *is_cpu, *is_contiguous, *numel, *data_ptr, *untyped_storage, *detach;
+  PyObject *grad, *dtype, *layout, *is_cpu, *device, *stream, *is_contiguous, *numel, *data_ptr, *untyped_storage, *detach;
   PyObject *begin, *send, *too_many, *enqueue_unusual, *enqueue_group, *first;
 };
 extern struct rueda_hook_names rueda_hook_names;

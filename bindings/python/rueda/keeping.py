@@ -6,7 +6,7 @@ has finished it.
 
 import collections
 import threading
-from typing import Any, Deque, Optional, Tuple
+from typing import Any, Deque, List, Optional, Sequence, Tuple
 
 from rueda import errors
 from rueda._native import lib
@@ -23,11 +23,13 @@ class Kept:
         self._session = session
         self._dropped: Deque[_Operation] = collections.deque()
         self._launched: Deque[_Operation] = collections.deque()  # on devices, in the order of their waits
+        self._unknown: List[Any] = []  # borrowed by operations that have no handle, as far as they were enqueued
         self._lock = threading.RLock()
         self._failure: Optional[Exception] = None  # of the first launched one that failed
         if before is not None:
             self._dropped = before._dropped
             self._dropped.extend(before._launched)
+            self._unknown = before._unknown
             before._launched = collections.deque()
 
     def adopt(self, number: int, loan: Any) -> None:
@@ -44,6 +46,18 @@ class Kept:
         """Takes over a launched operation that its device has yet to finish, once the handle has been waited for."""
         with self._lock:
             self._launched.append((number, loan))
+        self.sweep()
+
+    def keep_unless_refused(self, number: Optional[int], loan: Any) -> None:
+        """Called after an exception between an enqueue and its handle, as of Ctrl-C. number: what the enqueue has
+        returned, None if nobody knows. Keeps the loan until the session ends, unless the library has refused it."""
+        if number is None or number > 0:
+            self._unknown.append(loan)
+
+    def all_launched(self, operations: Sequence[_Operation]) -> None:
+        """launched() for several operations at once."""
+        with self._lock:
+            self._launched.extend(operations)
         self.sweep()
 
     def sweep(self) -> None:
@@ -85,3 +99,4 @@ class Kept:
         for operations in (self._dropped, self._launched):
             while operations:
                 lib.rueda_release(operations.popleft()[0])
+        self._unknown.clear()

@@ -60,6 +60,11 @@ def test_training_where_tensors_lie_equals_training_on_the_host(reached):
 
 
 @pytest.mark.parametrize("reached", ["nccl"], indirect=True)
+def test_gradients_go_in_batches_behind_their_streams_and_ctrl_c_loses_no_memory(reached):
+    assert hvdrun("device_hooks.py", ranks=2).count("ok") == 2
+
+
+@pytest.mark.parametrize("reached", ["nccl"], indirect=True)
 def test_numbers_that_an_abort_leaves_are_not_committed(reached, monkeypatch):
     monkeypatch.setenv("STANDIN_CUDA_DELAY_US", "20000")
     assert "survivor: no garbage" in hvdrun("garbage.py", ranks=2, fails=True)

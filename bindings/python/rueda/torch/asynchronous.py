@@ -45,9 +45,13 @@ def start_in_place(session: Session, name: Any, options: Options, tensor: torch.
         extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor, options.kind)
         if not tensor.is_cpu:
             return _start_on_device(session, name, options, tensor, dtype, extents)
-    address, claimed = tensor.data_ptr(), names.claim(session, name, options)
-    number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
-    return Handle(session, number, tensor, None, tensors.memory_of(tensor), claimed)
+    address, claimed, memory, number = tensor.data_ptr(), names.claim(session, name, options), tensors.memory_of(tensor), None
+    try:
+        number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
+        return Handle(session, number, tensor, None, memory, claimed)
+    except BaseException:
+        session.kept.keep_unless_refused(number, memory)
+        raise
 
 
 def _start_on_device(session: Session, name: Any, options: Options, tensor: torch.Tensor, dtype: int, extents: Sequence[int]) -> Handle:
@@ -58,9 +62,13 @@ def _start_on_device(session: Session, name: Any, options: Options, tensor: torc
         handle = start_in_place(session, name, options, copy)
         handle.then(lambda _: tensor.detach().copy_(copy))
         return handle
-    address, claimed = tensor.data_ptr(), names.claim(session, name, options)
-    number = _start(session.pointer, name, placed.options_at(place, options), (address, dtype, len(extents)), extents, address)
-    return placed.handle_of(place, session, number, tensor, None, tensors.memory_of(tensor), claimed)
+    address, claimed, memory, number = tensor.data_ptr(), names.claim(session, name, options), tensors.memory_of(tensor), None
+    try:
+        number = _start(session.pointer, name, placed.options_at(place, options), (address, dtype, len(extents)), extents, address)
+        return placed.handle_of(place, session, number, tensor, None, memory, claimed)
+    except BaseException:
+        session.kept.keep_unless_refused(number, (memory, place))
+        raise
 
 
 def start_new(session: Session, name: Optional[str], options: Options, tensor: torch.Tensor) -> Handle:
@@ -69,10 +77,13 @@ def start_new(session: Session, name: Optional[str], options: Options, tensor: t
     source, extents = tensors.dense(tensors.within_reach(tensor))
     output, place = torch.empty_like(source), placed.place_of(source)
     view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), len(extents)), encode_name(name)
-    claimed = names.claim(session, encoded, options)
-    number = _start(session.pointer, encoded, placed.options_at(place, options), view, extents, output.data_ptr())
-    device = tensor.device
-    return placed.handle_of(place, session, number, (source, output), lambda handle: output.to(device), None, claimed)
+    claimed, device, number = names.claim(session, encoded, options), tensor.device, None
+    try:
+        number = _start(session.pointer, encoded, placed.options_at(place, options), view, extents, output.data_ptr())
+        return placed.handle_of(place, session, number, (source, output), lambda handle: output.to(device), None, claimed)
+    except BaseException:
+        session.kept.keep_unless_refused(number, (source, output, place))
+        raise
 
 
 def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor], replace: bool) -> Handle:

@@ -31,6 +31,32 @@ class Kind(NamedTuple):
     handle_of: Callable[[Any], int]
 
 
+class Spot:
+    """A device that the library reaches, for hooks, which ask for the stream that is current at each gradient. There is
+    one for each device."""
+
+    __slots__ = ("device", "_kind", "_pointer")
+
+    def __init__(self, kind: Kind, device: torch.device):
+        self.device, self._kind = device, kind
+        self._pointer = ffi.new("rueda_py_place*", {"device": kind.number, "index": device.index})
+
+    def current(self) -> Any:
+        """The stream that is current on this thread."""
+        return self._kind.module.current_stream(self.device)
+
+    def stream(self) -> int:
+        """The driver's handle of it."""
+        return self._kind.handle_of(self.current())
+
+    def options(self, options: Any) -> Any:
+        """The options of an operation on the device, without a stream."""
+        own = ffi.new("rueda_py_options*", options)
+        own.place = self._pointer
+        return own[0]
+
+
+_spots: Dict[torch.device, Spot] = {}
 _kinds: Dict[str, Optional[Kind]] = {}
 _used: Set[torch.device] = set()  # devices that the library reaches, and has had tensors of
 
@@ -117,6 +143,17 @@ def place_of(tensor: torch.Tensor) -> Optional[Place]:
         return None
     _used.add(device)
     return Place(kind, device)
+
+
+def spot_of(tensor: torch.Tensor) -> Optional[Spot]:
+    """The device of a tensor that the library uses where it lies; None on the host, and if it has to be copied there.
+    """
+    device = tensor.device
+    kind = None if tensor.is_cpu else _kind_of(device.type)
+    if kind is None:
+        return None
+    _used.add(device)
+    return _spots.setdefault(device, Spot(kind, device))
 
 
 def drain() -> None:

@@ -2,7 +2,7 @@
 
 The usual path is in C (native/hooks.c): autograd calls a Member, which notes the gradient's address in the step's
 batch, and full batches are enqueued by one call. This module has the rest: gradients that are sparse, compressed by a
-user's class, on a device, or in groups, the enqueue of batches, and the wait in step().
+user's class, on a device that the library does not reach, or in groups, the enqueue of batches, and the wait in step().
 """
 
 import threading
@@ -22,14 +22,15 @@ from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.dense_stand_ins import DenseStandIns
 from rueda.torch.gradient_hooks import on_gradient, take_over
 from rueda.torch.held import HeldGradients, is_elsewhere
+from rueda.torch.placed import Spot, is_reached, spot_of
 from rueda.torch.sparse import History, empty_like, start_sparse
 
 _strided = torch.strided
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Returns whether the tensor is contiguous in the host's memory."""
-    return tensor.layout is _strided and tensor.is_cpu and tensor.is_contiguous()
+    """Returns whether the tensor is contiguous in memory that the library uses where it lies."""
+    return tensor.layout is _strided and tensor.is_contiguous() and is_reached(tensor)
 
 
 class Reduction:
@@ -69,13 +70,15 @@ class Member(_hooks.Hook):
         """Makes the request for plain gradients of this shape and dtype. Raises the library's error if it refuses the
         name."""
         view = 0, tensors.dtype_number(gradient, ALLREDUCE), gradient.dim()
-        request = lib.rueda_py_prepare(session.pointer, self.name, how.options(process_set), view, gradient.shape)
+        spot, options = spot_of(gradient), how.options(process_set)
+        options = options if spot is None else spot.options(options)
+        request = lib.rueda_py_prepare(session.pointer, self.name, options, view, gradient.shape)
         if request == ffi.NULL:
             raise errors.last_error(lib.rueda_last_error_code())
         before = self._request  # hooks use the old request until expect() replaces it
         self._request = ffi.gc(request, lib.rueda_py_forget)
         count = gradient.numel()
-        self.expect(session, gradient.dtype, gradient.layout, count, count * gradient.element_size(),
+        self.expect(session, spot, gradient.dtype, gradient.layout, count, count * gradient.element_size(),
                     int(ffi.cast("uintptr_t", request)))  # fmt: skip
         del before
 
@@ -189,9 +192,9 @@ class GradientReducer(_hooks.Step):
             f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
             "synchronize(); set backward_passes_per_step= to their number")
 
-    def _begin(self, session: Session) -> Optional[HeldGradients]:
-        """A batch for gradients of this session; None if the session has ended."""
-        return HeldGradients(session) if is_current(session) else None
+    def _begin(self, session: Session, spot: Optional[Spot], stream: int) -> Optional[HeldGradients]:
+        """A batch for gradients of this session that are ready behind the stream; None if the session has ended."""
+        return HeldGradients(session, spot, stream) if is_current(session) else None
 
     def _send(self, held: HeldGradients, more: bool) -> None:
         """Enqueues a batch. If its session has ended, its gradients are left to synchronize()."""
