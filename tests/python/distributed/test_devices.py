@@ -49,6 +49,12 @@ def test_collectives_of_both_dialects_use_tensors_where_they_lie(reached):
     assert torchrun("devices.py", ranks=3).count("ok") == 3
 
 
+@pytest.mark.parametrize("reached", ["nccl"], indirect=True)
+@pytest.mark.parametrize("backends", ["cpu:gloo,standin:rueda", "standin:rueda,cpu:gloo"])
+def test_a_group_hands_tensors_of_the_host_to_gloo_and_uses_those_of_the_device(reached, backends):
+    assert torchrun("two_backends.py", backends, "standin", "ours", ranks=3).count("ok") == 3
+
+
 @pytest.mark.parametrize("launcher, ranks", [pytest.param(torchrun, 2, marks=pytest.mark.long, id="torchrun"), pytest.param(hvdrun, 3, id="hvdrun")])
 def test_training_there_equals_training_on_the_host(launcher, ranks):
     assert launcher("device_training.py", ranks=ranks).count("ok") == ranks

@@ -155,12 +155,16 @@ def test_the_examples_train_as_over_gloo_under_torchrun_and_under_hvdrun(tmp_pat
                 torch.testing.assert_close(ours[key], value, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("backends", ["cpu:gloo,cuda:rueda", "cpu:rueda,cuda:gloo"])
-def test_a_group_of_two_backends_is_refused_in_words(backends):
+@pytest.mark.parametrize("backends, ours", [("cpu:gloo,cuda:rueda", "theirs"), ("cpu:rueda,cuda:gloo", "ours")])
+def test_a_group_of_two_backends_hands_tensors_to_the_one_of_their_device(backends, ours):
+    assert torchrun("two_backends.py", backends, "cpu", ours, ranks=3).count("ok") == 3
+
+
+def test_a_backend_that_rueda_cannot_make_is_refused_in_words():
     import torch.distributed as dist
 
-    with pytest.raises(ValueError, match=backends + ".*serves all devices or none"):
-        dist.init_process_group(backends, rank=0, world_size=1, store=dist.HashStore())
+    with pytest.raises(ValueError, match="cpu:rueda,cuda:ucc.*give cuda:ucc before the device of Rueda's"):
+        dist.init_process_group("cpu:rueda,cuda:ucc", rank=0, world_size=1, store=dist.HashStore())
     assert not dist.is_initialized() and not rueda.is_initialized()
 
 

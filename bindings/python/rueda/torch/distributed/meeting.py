@@ -196,7 +196,7 @@ class StoreOfRankZero:
     """
 
     def __init__(self, options: Any):
-        frame = _frame_of("init_process_group")
+        frame = frame_of("init_process_group")
         store = options.store
         while hasattr(store, "underlying_store"):
             store = store.underlying_store
@@ -220,24 +220,9 @@ class StoreOfRankZero:
                     connection.recv(1)
 
 
-def _frame_of(function: str) -> Any:
+def frame_of(function: str) -> Any:
     """The innermost frame of PyTorch's function on this thread's stack; None if there is none."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != function:
         frame = frame.f_back
     return frame
-
-
-def require_alone() -> None:
-    """Raises ValueError if torch.distributed is making a group of this backend and another one, such as
-    "cpu:gloo,cuda:rueda".
-
-    A group in Python replaces the whole group, so the other backend would never be used.
-    """
-    frame = _frame_of("_new_process_group_helper")
-    config = None if frame is None else frame.f_locals.get("backend_config")
-    backends = {} if config is None else config.get_device_backend_map()
-    if set(backends.values()) - {"rueda"}:
-        asked = ",".join(f"{device}:{backend}" for device, backend in sorted(backends.items()))
-        raise ValueError(f"backend {asked!r}: a group of Rueda's serves all devices or none; use backend 'rueda', and make a "
-                         "second group with new_group(backend=...) for the other backend")  # fmt: skip

@@ -20,7 +20,8 @@ from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.distributed import built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_rows import RowsGroup
-from rueda.torch.distributed.meeting import StoreOfRankZero, join_job, require_alone
+from rueda.torch.distributed.meeting import StoreOfRankZero, join_job
+from rueda.torch.distributed.other_backends import Others, SharingGroup
 from rueda.torch.distributed.work import RuedaWork
 from rueda.torch.messages import start_message
 from rueda.torch.sparse import History, start_sparse
@@ -30,19 +31,28 @@ from rueda.torch.tensors import dtype_number
 def create(options: Any) -> "RuedaGroup":
     """Makes the group that torch.distributed asks for; called on its members only. options: PyTorch's backend options.
 
-    Raises ValueError if the program asks for a second backend in the group, or if its ranks are not in ascending order.
-    Raises what rueda.torch.init() raises if the process cannot become a rank of the job.
+    Raises ValueError if the program asks for another backend in the group that Rueda cannot make, or if its ranks are not
+    in ascending order. Raises what rueda.torch.init() raises if the process cannot become a rank of the job.
     """
-    require_alone()
+    others = Others()
     for part in (monitored_barrier, callbacks, forward_works, built_in_hooks, older):
         part.install()
     ranks = list(options.global_ranks_in_group)
     if ranks != sorted(ranks):
         raise ValueError(f"new_group({ranks}, sort_ranks=False): give the ranks of a Rueda group in ascending order")
+    kind = SharedGroup if others.theirs else RuedaGroup
     if ranks:
-        return RuedaGroup(options, ranks, options.group_id)
-    began = join_job(options)
-    return RuedaGroup(options, list(range(options.group_size)), "all", began, StoreOfRankZero(options))
+        group = kind(options, ranks, options.group_id)
+    else:
+        began = join_job(options)
+        group = kind(options, list(range(options.group_size)), "all", began, StoreOfRankZero(options))
+    if isinstance(group, SharedGroup):
+        try:
+            group.beside(others, options)
+        except BaseException:
+            group.abort()
+            raise
+    return group
 
 
 class RuedaGroup(RowsGroup):
@@ -190,6 +200,10 @@ class RuedaGroup(RowsGroup):
         """Receives what any other rank of the group sends with the tag. The work's source_rank() says which rank it
         was."""
         return self._message(RECV, tensors, None, tag)
+
+
+class SharedGroup(SharingGroup, RuedaGroup):
+    """A group that serves tensors on some devices, and hands those on others on to other backends."""
 
 
 graphs.leave_alone(RuedaGroup)
