@@ -67,6 +67,7 @@ struct PlanFollower::State {
   Mutex mutex;
   Condition changed;
   std::optional<Plan> latest RUEDA_GUARDED_BY(mutex);
+  std::optional<int64_t> published RUEDA_GUARDED_BY(mutex);  ///< how many plans there are, once that is known
   bool removed RUEDA_GUARDED_BY(mutex) = false;
   Status over RUEDA_GUARDED_BY(mutex);  ///< why nothing more will come, or ok
   uint64_t taken RUEDA_GUARDED_BY(mutex) = 0;
@@ -79,6 +80,7 @@ struct PlanFollower::State {
   StorePipe& pipe() { return server->pipe(); }
   void begin() RUEDA_EXCLUDES(mutex);
   void wait_for_plan(uint64_t number);
+  void note_published(int64_t plans) RUEDA_EXCLUDES(mutex);
   void fetch_plan(uint64_t number);
   void take_plan(uint64_t number, const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void wait_for_removal() RUEDA_EXCLUDES(mutex);
@@ -88,6 +90,7 @@ struct PlanFollower::State {
   bool failed(const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void end(const Status& why) RUEDA_EXCLUDES(mutex);
   void signal() RUEDA_REQUIRES(mutex);
+  bool fits(Which which) RUEDA_REQUIRES(mutex);
 };
 
 void PlanFollower::State::begin() {
@@ -102,10 +105,18 @@ void PlanFollower::State::wait_for_plan(uint64_t number) {
                                       [this, number](const StoreReply& reply) { take_plan(number, reply); });
   if (awaited != number) return;  // the pipe was broken
   pipe().ask({StoreOperation::kAdd, plans_key(job), 0, {}}, [this, number, request](const StoreReply& reply) {
-    if (awaited != number || !reply.status.ok() || reply.number <= static_cast<int64_t>(number)) return;
+    if (!reply.status.ok()) return;
+    note_published(reply.number);
+    if (awaited != number || reply.number <= static_cast<int64_t>(number)) return;
     pipe().cancel(request);
     fetch_plan(static_cast<uint64_t>(reply.number));
   });
+}
+
+void PlanFollower::State::note_published(int64_t plans) {
+  MutexLock lock(mutex);
+  published = plans;
+  changed.notify_all();
 }
 
 /// For a plan that the counter has named. It may be removed by now; then the counter has gone on.
@@ -239,16 +250,17 @@ PlanFollower::~PlanFollower() {
 
 int64_t PlanFollower::worker() const { return state_->worker; }
 
-Result<Plan> PlanFollower::await_plan(uint64_t after, Deadline deadline) {
-  return await(after, deadline, [this](const Plan& plan) { return plan.rank_of(worker()) >= 0; });
+Result<Plan> PlanFollower::await_plan(uint64_t after, Deadline deadline) { return await(after, deadline, Which::kOwn); }
+
+Result<Plan> PlanFollower::present(Deadline deadline) { return await(0, deadline, Which::kPresent); }
+
+/// hvdrun keeps the plan before the present one for a while, and that comes first.
+bool PlanFollower::State::fits(Which which) {
+  if (which == Which::kOwn) return latest->rank_of(worker) >= 0;
+  return published && static_cast<int64_t>(latest->number) >= *published;
 }
 
-Result<Plan> PlanFollower::present(Deadline deadline) {
-  return await(0, deadline, [](const Plan&) { return true; });
-}
-
-template <typename Fits>
-Result<Plan> PlanFollower::await(uint64_t after, Deadline deadline, Fits&& fits) {
+Result<Plan> PlanFollower::await(uint64_t after, Deadline deadline, Which which) {
   State& state = *state_;
   MutexLock lock(state.mutex);
   for (;;) {
@@ -257,7 +269,7 @@ Result<Plan> PlanFollower::await(uint64_t after, Deadline deadline, Fits&& fits)
                                         " is removed: the job goes on without it; shut down and exit with code 0");
     }
     if (!state.over.ok()) return state.over;
-    if (state.latest && state.latest->number > after && fits(*state.latest)) return *state.latest;
+    if (state.latest && state.latest->number > after && state.fits(which)) return *state.latest;
     if (deadline.passed()) {
       return Status(Code::kTimeout, "worker " + std::to_string(state.worker) +
                                         " waited in vain for a plan after plan " + std::to_string(after) +

@@ -35,7 +35,7 @@ class PlanFollower {
   /// Waits for the latest plan that has this worker and a number over `after`. Returns kRemoved once no plan will have
   /// it; kTimeout at the deadline; the verdict if hvdrun ends the job; kSystem if its store is gone.
   Result<Plan> await_plan(uint64_t after, Deadline deadline);
-  /// Waits for the latest plan, whoever is in it. Errors as `await_plan`.
+  /// Waits for the present plan, the latest that there is, whoever is in it. Errors as `await_plan`.
   Result<Plan> present(Deadline deadline);
   /// Takes plan `number` as the one this worker is in: notices that lead to it are pending no more. Returns what is
   /// raised with the reason once the plan is over, at once if it is over already. Returns kSystem if the system gives
@@ -54,8 +54,8 @@ class PlanFollower {
 
  private:
   struct State;
-  template <typename Fits>
-  Result<Plan> await(uint64_t after, Deadline deadline, Fits&& fits);
+  enum class Which { kOwn, kPresent };
+  Result<Plan> await(uint64_t after, Deadline deadline, Which which);
   explicit PlanFollower(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -78,6 +78,17 @@ TEST_CASE("a worker sees the present plan though it is not in it") {
   CHECK(hearing.members->present(late()).status().code() == Code::kRemoved);
 }
 
+// Its answer comes before the present plan's, so that a look in between would find it.
+TEST_CASE("the present plan is never the one before it, which hvdrun keeps for a while") {
+  Hearing hearing;
+  hearing.publish(1, {0});
+  hearing.publish(2, {0, 5});
+  for (int turn = 0; turn < 100; ++turn) {
+    hearing.listen();
+    CHECK(hearing.members->present(late()).value().number == 2);
+  }
+}
+
 TEST_CASE("a worker that a plan leaves out waits for a later one, and one that is removed is told so") {
   Hearing hearing;
   hearing.listen();
