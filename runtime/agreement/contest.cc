@@ -2,7 +2,7 @@
 //
 //   next ─▶ of the variants that are in: the one that has run least often
 //           (ties in random order: a program's batches may alternate)
-//   took ─▶ its two shortest times ─▶ drop_losers ─▶ decided if one is left,
+//   took ─▶ one of its shortest times ─▶ drop_losers ─▶ decided if one is left,
 //           or if all that are left have run kRounds times
 //
 // The random order has a fixed seed: equal times give equal contests.
@@ -15,9 +15,9 @@
 namespace rueda::core {
 namespace {
 
-/// A variant that has run so often is judged by the mean of its two shortest times. Before, other work may have
-/// disturbed the second.
-constexpr int kEnoughForMean = 4;
+/// A variant that has run so often is judged by an eighth of its times. Before, other work may have disturbed the
+/// second.
+constexpr int kEnoughForEighth = 4;
 /// A variant drops out if it takes more than so many times the best time: after its first run, its second, and so on.
 constexpr double kMargins[] = {4.0, 1.5, 1.2, 1.12, 1.07, 1.05};
 
@@ -32,7 +32,7 @@ Contest::Contest(const std::vector<Variant>& variants, const Variant& winner, do
   const std::optional<size_t> index = find(winner);
   if (!index) return;
   winner_ = index;
-  entries_[*index].shortest = entries_[*index].second = time;
+  entries_[*index].times = {time};
 }
 
 Contest Contest::anew() const {
@@ -61,11 +61,7 @@ std::optional<size_t> Contest::next() {
 bool Contest::took(size_t index, double time) {
   Entry& entry = entries_[index];
   ++entry.heard;
-  if (time < entry.shortest) {
-    entry.second = std::exchange(entry.shortest, time);
-  } else {
-    entry.second = std::min(entry.second, time);
-  }
+  if (wants_times(index)) entry.times.insert(std::upper_bound(entry.times.begin(), entry.times.end(), time), time);
   if (winner_) return false;
   drop_losers();
   const auto open = [](const Entry& each) { return !each.out && each.heard < kRounds; };
@@ -89,7 +85,13 @@ void Contest::decide() { winner_ = leader(); }
 
 double Contest::time(size_t index) const {
   const Entry& entry = entries_[index];
-  return entry.heard < kEnoughForMean ? entry.shortest : (entry.shortest + entry.second) / 2;
+  if (entry.times.empty()) return kNever;
+  if (entry.heard < kEnoughForEighth || entry.times.size() == 1) return entry.times.front();
+  // Between the two times that the eighth lies between.
+  const double position = static_cast<double>(entry.times.size() - 1) / 8;
+  const auto below = static_cast<size_t>(position);
+  const double part = position - static_cast<double>(below);
+  return entry.times[below] * (1 - part) + entry.times[below + 1] * part;
 }
 
 double Contest::best_time() const {
@@ -100,7 +102,7 @@ double Contest::best_time() const {
 std::optional<size_t> Contest::leader() const {
   std::optional<size_t> best;
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (!entries_[i].out && entries_[i].shortest != kNever && (!best || time(i) < time(*best))) best = i;
+    if (!entries_[i].out && !entries_[i].times.empty() && (!best || time(i) < time(*best))) best = i;
   }
   return best;
 }

@@ -12,13 +12,16 @@ namespace rueda::core {
 /// One contest of variants for batches of one class, decided by how long they take. Times are nanoseconds for each byte
 /// of a batch, so batches of one class need not be of one size. Pure; owned by the tuner.
 ///
-/// A variant's time is the shortest or, from four runs on, the mean of its two shortest: other work on the machine
-/// only makes batches longer. The more often a variant has run, the less it may lie behind the best to stay in the
-/// contest. The one that is left wins, or the best of those that are left after kRounds.
+/// A variant's time is the shortest or, from four runs on, the time that an eighth of its runs stay below: other work
+/// on the machine only makes batches longer, and one lucky run must not decide. The more often a variant has run, the
+/// less it may lie behind the best to stay in the contest. The one that is left wins, or the best of those that are
+/// left after kRounds.
 class Contest {
  public:
   /// How often each variant runs that stays to the end.
   static constexpr int kRounds = 7;
+  /// How many times of a variant are kept. Later ones change nothing.
+  static constexpr size_t kMostTimes = 16;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   explicit Contest(const std::vector<Variant>& variants);
@@ -39,6 +42,8 @@ class Contest {
   /// The time of a variant so far; kNever if it has none.
   double time(size_t index) const;
   double best_time() const;
+  /// Whether more times of the variant would change its time.
+  bool wants_times(size_t index) const { return entries_[index].times.size() < kMostTimes; }
 
   size_t size() const { return entries_.size(); }
   const Variant& variant(size_t index) const { return entries_[index].variant; }
@@ -50,8 +55,7 @@ class Contest {
  private:
   struct Entry {
     Variant variant;
-    double shortest = kNever;
-    double second = kNever;
+    std::vector<double> times{};  ///< ascending
     int begun = 0;
     int heard = 0;
     bool out = false;

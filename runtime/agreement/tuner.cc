@@ -170,8 +170,11 @@ void Tuner::give_up_waiting(const GroupKey& key, Course& course, const BatchShap
 
 /// A reference that other work has made long would forbid trials for ever, so it is taken again.
 Tuner::Pick Tuner::without_trial(const GroupKey& key, Course& course, const BatchShape& shape) {
-  const std::optional<Variant> leader = best_of(*course.contest);
-  if (leader) return {leader, 0};
+  if (const std::optional<size_t> leader = course.contest->leader()) {
+    const Variant& variant = course.contest->variant(*leader);
+    // Costs nothing, and shows whether it leads by luck.
+    return course.contest->wants_times(*leader) ? start(key, variant, shape, 0) : Pick{variant, 0};
+  }
   if (++course.untimed < kMostUntimed) return {neighbour(key, *course.contest), 0};
   course.untimed = 0;
   return start(key, std::nullopt, shape, 0);
@@ -241,7 +244,8 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
     return;
   }
   const double best = std::min(contest.best_time(), course.reference);
-  if (best != Contest::kNever) {
+  // Another way than the leader would not have been faster, as far as is known: what its batch takes longer is chance.
+  if (best != Contest::kNever && contest.leader() != index) {
     const double cost = std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes);
     // A process that was stopped in a trial must not stop tuning for days.
     purse_ = std::max(purse_ - cost, -static_cast<double>(nanoseconds(kPurse).count()));

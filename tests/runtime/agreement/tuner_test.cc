@@ -136,6 +136,23 @@ TEST_CASE("A batch too long for the purse takes what the nearest size has chosen
   CHECK(job.trials() == trials + 1);  // the reference
 }
 
+TEST_CASE("A variant that has been lucky once does not stay when no more trials can be paid") {
+  const Variant lucky = six_variants()[3];
+  bool early = true;
+  const auto cost = [&](const Variant& variant, uint64_t) {
+    if (variant == lucky) return early ? 0.1 : 0.4;
+    return variant == six_variants()[0] ? 0.3 : 0.35;
+  };
+  TunedJob job(six_variants(), cost);
+  const uint64_t bytes = 256 * kMiB;
+  job.run(bytes, 2);  // the reference
+  while (job.run(bytes) != lucky) continue;
+  early = false;
+  for (int i = 0; i < 60; ++i) job.run(bytes);
+  CHECK(job.run(bytes) != lucky);
+  CHECK(job.tuner().choices().empty());  // undecided: there is nothing left to pay more trials with
+}
+
 TEST_CASE("A reference that other work has made long does not forbid trials for ever") {
   double factor = 1000;
   TunedJob job(six_variants(),
