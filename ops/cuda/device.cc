@@ -84,10 +84,13 @@ void Device::give_stream(CUstream stream) {
 }
 
 Result<const Kernels*> Device::kernels() {
-  const std::lock_guard lock(mutex_);
-  if (!kernels_) kernels_.emplace(Kernels::load(*this, pack_image()));
-  if (!kernels_->ok()) return kernels_->status();
-  return kernels_->value().get();
+  const std::lock_guard lock(loading_);
+  if (kernels_ == nullptr) {
+    Result<std::unique_ptr<Kernels>> loaded = Kernels::load(*this, pack_image());
+    if (!loaded.ok()) return loaded.status();
+    kernels_ = std::move(loaded).value();
+  }
+  return kernels_.get();
 }
 
 Mark* Device::take_mark(std::string& why) {

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,8 @@ class Device {
   /// Writes the UUID, which no other GPU has. Returns kSystem if the driver does not tell it.
   Status uuid(std::array<char, 16>& id) const;
 
-  /// Returns the kernels, which the first call loads; kUnsupported if this GPU cannot run them, the same each time.
+  /// Returns the kernels, which the first call loads, while other functions go on; kUnsupported if this GPU cannot run
+  /// them now. After a failure the next call tries again.
   Result<const Kernels*> kernels();
   CUresult attribute(int& value, CUdevice_attribute which) const {
     return driver_.device_attribute(&value, which, number_);
@@ -68,7 +68,8 @@ class Device {
   std::vector<std::unique_ptr<Mark>> marks_;  ///< under the mutex, as the next
   std::vector<Mark*> unused_;
   std::vector<CUstream> unused_streams_;
-  std::optional<Result<std::unique_ptr<Kernels>>> kernels_;
+  std::mutex loading_;
+  std::unique_ptr<Kernels> kernels_;  ///< under `loading_`; not changed any more once it is there
 };
 
 /// Makes a device's context the current one for a scope, as the thread's own was before. Captures of graphs that other
