@@ -30,10 +30,17 @@ constexpr size_t kMostScaledSums = 16;
 /// NCCL makes room for each call of a group.
 constexpr size_t kMostInGroup = 64;
 
+/// What NCCL says of a broken link, and of a peer that has died: then kPeerLost, without a rank.
+Code code_of(NcclResult result) {
+  const bool by_link =
+      result == NcclResult::kSystemError || result == NcclResult::kInternalError || result == NcclResult::kRemoteError;
+  return by_link ? Code::kPeerLost : Code::kSystem;
+}
+
 Status nccl_failure(const Nccl& nccl, const char* call, NcclResult result, NcclComm communicator) {
   const char* const last = nccl.last_error(communicator);
   const std::string more = last == nullptr || *last == '\0' ? "" : fmt::format(" ({})", last);
-  return {Code::kSystem,
+  return {code_of(result),
           fmt::format("NCCL {}, {}: {}{}; RUEDA_NCCL=0 lets tensors on GPUs go through the host, and NCCL_DEBUG=WARN "
                       "makes NCCL say more",
                       nccl_version_text(nccl.version), call, nccl.error_text(result), more)};

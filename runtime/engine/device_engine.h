@@ -54,7 +54,8 @@ class DeviceEngine {
   ///
   /// Launches the batch and leaves the mark behind it in `call.device->finished`, also if it fails after it has
   /// launched something. Returns false if the batch has to go through the host, on all members alike; then nothing was
-  /// launched. After a failure the epoch is over.
+  /// launched. After a failure the epoch is over. kPeerLost without a rank: a peer may be lost, and the library does
+  /// not know which; the engine then waits for the judge of deaths.
   virtual Result<bool> run(const Call& call, EngineCall& host) = 0;
   /// The epoch has ended: what was launched ends soon, whatever it waits for, and with garbage. Any thread; does not
   /// block.
@@ -73,7 +74,7 @@ class DeviceEngine {
 struct DeviceEngineSettings {
   Choice use = Choice::kAuto;  ///< forbidden: not to be used; forced: a set that cannot use it fails
   /// Forced: an all-reduce over several hosts uses the engine inside each host only, and the host's network between
-  /// them.
+  /// them. Left open, the engine decides.
   Choice hierarchical = Choice::kAuto;
   bool deterministic = false;  ///< sums of floats are taken in the team's bracket; the same on all ranks
 };

@@ -18,6 +18,8 @@ namespace {
 /// How long a lane with a broken stream waits for a reason before it reports what it saw itself. It waits longer than
 /// any grace: the coordinator shall have judged the evidence by then, and only does not if it has no core.
 constexpr std::chrono::milliseconds kEvidenceLimit = Faults::kLongestGrace + std::chrono::milliseconds(500);
+/// The same for a device's library that says that a peer may be lost, and not which.
+constexpr std::chrono::milliseconds kLibraryLimit = 2 * kEvidenceLimit;
 
 }  // namespace
 
@@ -123,12 +125,14 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
     ring_coordinator();
     if (abort_.await(kEvidenceLimit)) return;
   }
+  const bool by_library = result.code() == Code::kPeerLost && result.rank() < 0;
+  if (by_library && abort_.await(kLibraryLimit)) return;
   if (result.code() == Code::kTimeout) {
     epoch_over(ran_too_long(batch, what));
     return;
   }
-  epoch_over(Status(result.code(), fmt::format("{}: {} failed: {}", plan_.own_name(), what, result.sentence()),
-                    result.rank()));
+  const Code code = by_library ? Code::kSystem : result.code();
+  epoch_over(Status(code, fmt::format("{}: {} failed: {}", plan_.own_name(), what, result.sentence()), result.rank()));
 }
 
 /// A peer that is slow or stopped may still write what this rank has given it to write, so before the caller hears of

@@ -45,6 +45,15 @@ void sums_until_stuck(rueda_session* session, std::latch& never) {
     expect_code(rueda_wait_stream(handle, stream.get(), -1.0), RUEDA_OK, "launched");
   }
   if (place() == "link" && rank == 0) standin_nccl().fail("state", 1, cuda::NcclResult::kRemoteError);
+  if (place() == "broken and dead" && rank != 1) {
+    const int before = standin_nccl().counts().failures;
+    standin_nccl().fail("state", 1, cuda::NcclResult::kRemoteError);
+    for (const core::Deadline deadline = patience(); standin_nccl().counts().failures == before;
+         std::this_thread::yield()) {
+      expect(!deadline.passed(), "nobody asks NCCL");
+    }
+  }
+  if (place() == "making") rank_report("loads " + std::to_string(gpu().counts().loads));
   rank_report("stuck");
   const Ending ending = test::finish(handle);
   rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
@@ -73,6 +82,8 @@ TEST_CASE(
     "a rank that is killed while NCCL's kernels wait for it, or its communicator, is named, and NCCL is aborted") {
   const std::string where = GENERATE("making", "kernel");
   RankProcesses ranks = start_stuck(where);
+  // Kernels are there before the first communicator is: to load one may wait for what another communicator runs.
+  if (where == "making" && RUEDA_TEST_KERNELS != 0) CHECK(ranks.await(0, "loads") != "0");
   for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "stuck");
   ranks.signal(1, SIGKILL);
   for (const int rank : {0, 2}) {
@@ -101,6 +112,17 @@ TEST_CASE("a link that NCCL finds broken ends the job, though all ranks live and
     CHECK(outcomes[rank].exit_code == 0);
     CHECK(outcomes[rank].report("misuses") == "0");
   }
+}
+
+TEST_CASE("a death that NCCL tells of first, without a name, is raised with the rank's name") {
+  RankProcesses ranks = start_stuck("broken and dead");
+  for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "stuck");
+  ranks.signal(1, SIGKILL);
+  for (const int rank : {0, 2}) {
+    CHECK_THAT(ranks.await(rank, "ended"), Contains("PEER_LOST") && Contains("rank 1") && !Contains("in a kernel"));
+  }
+  const std::vector<RankOutcome> outcomes = ranks.finish();
+  CHECK((outcomes[0].exit_code == 0 && outcomes[2].exit_code == 0));
 }
 
 TEST_CASE("an abort that does not come back is given up, and a sentence says so") {

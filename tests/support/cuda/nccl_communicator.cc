@@ -3,6 +3,7 @@
 #include "tests/support/cuda/nccl_communicator.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -62,6 +63,7 @@ NcclResult NcclState::begin(const std::string& function) {
   const std::lock_guard lock(mutex);
   const auto failing = failures.find(function);
   if (failing == failures.end() || --failing->second.first > 0) return NcclResult::kSuccess;
+  ++counts.failures;
   return failing->second.second;
 }
 
@@ -83,7 +85,8 @@ NcclResult StandinCommunicator::meet(int device) {
   if (shared_->board == nullptr) return NcclResult::kSystemError;
   auto& members = shared_->board->members;
   BoardMember& own = members[static_cast<size_t>(shared_->rank)];
-  own.gpu.fill(static_cast<char>(device));
+  own.gpu.back() = static_cast<char>(device);  // of this host
+  static_cast<void>(::gethostname(own.gpu.data(), own.gpu.size() - 1));
   own.joined.store(1);
   const bool met = look_until(shared_->stop, [&] {
     for (int r = 0; r < shared_->ranks; ++r) {

@@ -16,15 +16,17 @@ struct NcclCounts {
   int misuses = 0;        ///< calls that NCCL forbids: while one is in progress, while an abort runs, after the end
   int ids = 0;            ///< ncclGetUniqueId
   int operators = 0;      ///< made and not destroyed
+  int failures = 0;       ///< calls that `fail` has let fail
 };
 
 /// The test's side of a libnccl.so.2 that needs no GPU. It works on memory and streams of the stand-in for the driver,
-/// whose library it finds by RUEDA_CUDA_LIBRARY, between threads and processes of one machine, up to 8 ranks.
+/// whose library it finds by RUEDA_CUDA_LIBRARY, between threads and processes of one kernel, up to 8 ranks.
 /// Variables, read at the first call:
 ///
 ///   STANDIN_NCCL_VERSION      what ncclGetVersion says (22809)
 ///   STANDIN_NCCL_PROGRESS_US  the longest time for which a call is in progress, before its work is in the stream (0)
 ///   STANDIN_NCCL_SEED         decides those times (1)
+///   STANDIN_NCCL_FOLDER       where its shared memory lies, for ranks that do not see each other's /proc
 ///   STANDIN_NCCL_SHARED_GPU   1: ranks may share a GPU; else their communicator is refused, as NCCL does
 ///
 /// A kernel ends when all its ranks have taken part, or when its communicator is aborted; then its output is garbage.
