@@ -1,21 +1,26 @@
 // What hvdrun --check-build says of GPUs, which stand-ins are.
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "tests/ops/cuda/gpu.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::test {
 namespace {
 
 using Catch::Matchers::Contains;
 
-std::string check_build(const std::string& variables) {
-  const std::string command = variables + " " RUEDA_TEST_HVDRUN " --check-build";
+std::string said_by(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::string text;
   for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) text += static_cast<char>(c);
   return text;
+}
+
+std::string check_build(const std::string& variables) {
+  return said_by(variables + " " RUEDA_TEST_HVDRUN " --check-build");
 }
 
 TEST_CASE("--check-build says which driver and GPUs there are, and how to get NCCL") {
@@ -46,8 +51,23 @@ TEST_CASE("--check-build says that there is no driver, or no GPU, and what to do
   CHECK_THAT(check_build("RUEDA_CUDA_LIBRARY=/nowhere"),
              Contains("[ ] cuda, nccl") && Contains("there is no CUDA driver: /nowhere") &&
                  Contains("install NVIDIA's driver, or name its library in RUEDA_CUDA_LIBRARY"));
+  CHECK_THAT(
+      check_build("STANDIN_CUDA_VERSION=11000 RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA),
+      Contains("[ ] cuda, nccl") && Contains("serves CUDA 11.0; the least is CUDA 11.2: install a newer driver"));
+  CHECK_THAT(check_build("STANDIN_CUDA_BROKEN=1 RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA),
+             Contains("[ ] cuda, nccl") && Contains("cuInit: an error of the stand-in") &&
+                 Contains("nvidia-smi says whether the driver works"));
   CHECK_THAT(check_build("STANDIN_CUDA_DEVICES=0 RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA),
              Contains("[ ] cuda, nccl") && Contains("the driver finds no GPU; CUDA_VISIBLE_DEVICES may hide them"));
+}
+
+TEST_CASE("--check-build says that the plug-in for GPUs is not there, and what brings it") {
+  const TemporaryFolder elsewhere;
+  std::filesystem::create_directory(elsewhere.file("bin"));
+  std::filesystem::copy_file(RUEDA_TEST_HVDRUN, elsewhere.file("bin/hvdrun"));
+  const std::string text = said_by(elsewhere.file("bin/hvdrun") + " --check-build");
+  CHECK_THAT(text, Contains("[ ] cuda, nccl") && Contains("librueda_cuda.so"));
+  CHECK_THAT(text, Contains("tensors on GPUs need it; scripts/setup brings cuda.h, with which the build makes it"));
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ TEST_CASE("a rank makes a context on its own GPU only, and once") {
 }
 
 TEST_CASE("in the steady state memory and events are used again") {
+  const Variable host("RUEDA_NCCL", "0");
   StandinCuda& device = gpu();
   run_ranks(1, [&device](rueda_session* session, int) {
     const GpuStream stream(0);
@@ -138,6 +139,7 @@ TEST_CASE("a forked child makes no call of CUDA") {
 }
 
 TEST_CASE("a fault of a GPU names call, device and tensor, and ends the epoch; a new session works") {
+  const Variable host("RUEDA_NCCL", "0");
   gpu();
   run_ranks(1, [](rueda_session* session, int) {
     const GpuStream stream(0);
@@ -179,6 +181,7 @@ TEST_CASE("a fault of one rank's GPU ends the wait of the others") {
 }
 
 TEST_CASE("no pinned memory, no such GPU and a copy that cannot start are each one sentence") {
+  const Variable host("RUEDA_NCCL", "0");
   gpu();
   run_ranks(1, [](rueda_session* session, int) {
     const GpuMemory<float> memory(numbers(0, 10));
@@ -195,11 +198,41 @@ TEST_CASE("no pinned memory, no such GPU and a copy that cannot start are each o
     const Failing failing("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
     const Ending ending = finish(sum_on_gpu(session, memory, 10, "no memory", stream.get(), 0));
     expect(ending.code == RUEDA_SYSTEM, ending.sentence);
-    expect(ending.sentence.find("bytes of pinned memory: cuMemHostAlloc") != std::string::npos, ending.sentence);
+    expect(ending.sentence.find("bytes of pinned memory: cuMemHostAlloc: out of memory") != std::string::npos,
+           ending.sentence);
+  });
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    const Failing failing("cuMemcpyAsync", 1, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, false);
+    const Ending ending = finish(sum_on_gpu(session, memory, 10, "of a peer", stream.get(), 0));
+    expect(ending.code == RUEDA_SYSTEM, ending.sentence);
+    expect(ending.sentence.find("cuMemcpyAsync: peer access is not supported between these two devices") !=
+               std::string::npos,
+           ending.sentence);
+  });
+}
+
+TEST_CASE("a tensor on another GPU than the set's others is refused, with both numbers, and the set goes on") {
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "first", stream.get(), 0), "first");
+    const GpuTensor other(memory.data(), 10, 1);
+    const rueda_op_options options = on_stream("other", stream.get());
+    expect_code(rueda_allreduce(session, other.get(), other.get(), RUEDA_SUM, &options), RUEDA_INVALID_ARGUMENT,
+                "another GPU");
+    const std::string sentence = rueda_last_error();
+    expect(sentence.find("uses device cuda number 0 in process set 0, and this tensor is on number 1") !=
+               std::string::npos,
+           sentence);
+    expect_done(sum_on_gpu(session, memory, 10, "again", stream.get(), 0), "again");
   });
 }
 
 TEST_CASE("the statistics say what the plug-in holds") {
+  const Variable host("RUEDA_NCCL", "0");
   gpu();
   run_ranks(1, [](rueda_session* session, int) {
     const GpuStream stream(0);
@@ -215,6 +248,7 @@ TEST_CASE("the statistics say what the plug-in holds") {
 }
 
 TEST_CASE("no function that the driver calls has called the driver, and no copy has let the host wait") {
+  const Variable host("RUEDA_NCCL", "0");
   gpu();
   run_ranks(1, [](rueda_session* session, int) {
     const GpuStream stream(0);

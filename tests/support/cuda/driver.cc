@@ -1,7 +1,12 @@
 // The driver's functions, as cuda.h declares them.
+#include <unistd.h>
+
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #include "tests/support/cuda/state.h"
 
@@ -54,6 +59,17 @@ bool is_pinned(State& state, CUdeviceptr memory, size_t bytes) {
   return memory + bytes <= after->first + after->second;
 }
 
+/// Name and text of an error, as the driver has them for those that tests look at.
+std::pair<const char*, const char*> known_error(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS: return {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"};
+    case CUDA_ERROR_OUT_OF_MEMORY: return {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"};
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+      return {"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"};
+    default: return {"CUDA_ERROR_OF_STAND_IN", "an error of the stand-in"};
+  }
+}
+
 void* pages(size_t bytes) { return std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096); }
 
 }  // namespace
@@ -63,7 +79,9 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 CUresult cuInit(unsigned) {
-  return guarded("cuInit", [](State&) { return CUDA_SUCCESS; });
+  return guarded("cuInit", [](State&) {
+    return number("STANDIN_CUDA_BROKEN", 0) == 0 ? CUDA_SUCCESS : CUDA_ERROR_SYSTEM_NOT_READY;
+  });
 }
 CUresult cuDriverGetVersion(int* version) {
   *version = number("STANDIN_CUDA_VERSION", 13000);
@@ -83,6 +101,10 @@ CUresult cuDeviceGetName(char* name, int capacity, CUdevice) {
 }
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   std::memset(uuid->bytes, 0xA0 + device, sizeof uuid->bytes);
+  char name[HOST_NAME_MAX + 1] = {};
+  static_cast<void>(::gethostname(name, sizeof name));  // GPUs of two hosts are two
+  const uint64_t host = std::hash<std::string_view>()(name);
+  std::memcpy(uuid->bytes + sizeof uuid->bytes - sizeof host, &host, sizeof host);
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) {
@@ -252,12 +274,11 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
   });
 }
 CUresult cuGetErrorName(CUresult result, const char** name) {
-  *name = result == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_STAND_IN";
+  *name = known_error(result).first;
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorString(CUresult result, const char** text) {
-  *text =
-      result == CUDA_ERROR_ILLEGAL_ADDRESS ? "an illegal memory access was encountered" : "an error of the stand-in";
+  *text = known_error(result).second;
   return CUDA_SUCCESS;
 }
 

@@ -71,6 +71,7 @@ CUresult cuFuncLoad(CUfunction function) {
   if (const CUresult failed = State::one().begin("cuFuncLoad"); failed != CUDA_SUCCESS) return failed;
   const std::lock_guard lock(State::one().mutex);
   of(function).loaded = true;
+  ++State::one().counts.loads;
   return CUDA_SUCCESS;
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads,

@@ -15,6 +15,7 @@ struct StandinCounts {
   int events_alive = 0;
   int copies = 0;
   int kernels = 0;                  ///< launched
+  int loads = 0;                    ///< of kernels, by cuFuncLoad
   int wrong_kernels = 0;            ///< refused or not run: a wrong grid, wrong pieces, memory of the host's
   int calls_in_host_functions = 0;  ///< refused, as the driver refuses them
   int calls_after_fork = 0;         ///< in this process, if it is a child
@@ -34,6 +35,7 @@ struct StandinCounts {
 ///   STANDIN_CUDA_POOLS     0: memory cannot be allocated in the order of a stream
 ///   STANDIN_CUDA_ONE_SM    1: a device has room for one kernel at a time
 ///   STANDIN_CUDA_NO_KERNELS  1: it finds no kernels for its GPUs in any image
+///   STANDIN_CUDA_BROKEN    1: cuInit fails
 ///   STANDIN_CUDA_VERSION   what cuDriverGetVersion says (13000)
 ///   CUDA_LAUNCH_BLOCKING   1: each call that puts work into a stream waits for it, as with the driver
 ///
