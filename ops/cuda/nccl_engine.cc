@@ -17,7 +17,8 @@
 
 #include "ops/cuda/device_functions.h"
 #include "ops/cuda/folded_batch.h"
-#include "ops/cuda/nccl_batch.h"
+#include "ops/cuda/levels.h"
+#include "ops/cuda/lone_rank.h"
 #include "runtime/base/log.h"
 #include "runtime/engine/device_marks.h"
 
@@ -31,6 +32,8 @@ using Has = Told::Has;
 
 /// How long kernels may take to end after an abort has come back.
 constexpr std::chrono::seconds kMostForKernels{1};
+/// From how many bytes on two levels are chosen by themselves, as for tensors in host memory.
+constexpr size_t kTwoLevelBytes = 64 << 10;
 
 /// Whether results follow from the order in which elements are added up; integers' sums are exact.
 bool sums_may_differ(core::Dtype dtype) { return core::is_float(core::part_of(dtype)); }
@@ -58,6 +61,7 @@ bool NcclEngine::serves(const core::BatchShape& shape) const {
 }
 
 Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
+  if (!sums_in_order(call) && changes_nothing(call)) return launch_alone(call);
   if (idle()) communicators_.end_forgotten();
   const Result<Use> use = ready(call, host);
   if (!use.ok()) return use.status();
@@ -65,22 +69,49 @@ Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
   return launch(call, use.value(), host);
 }
 
+/// Deterministic mode wants the host's bits, down to those of NaNs.
+bool NcclEngine::sums_in_order(const Call& call) const {
+  return settings_.deterministic && core::reduces(call.kind) && sums_may_differ(call.dtype);
+}
+
+Result<bool> NcclEngine::launch_alone(const Call& call) {
+  const Result<Device*> device = devices_.of(call.device->index);
+  if (!device.ok()) return device.status();
+  const Result<WorkStream*> found = stream_of(*device.value(), call.device->index);
+  if (!found.ok()) return found.status();
+  WorkStream& work = *found.value();
+  RUEDA_RETURN_IF_ERROR(order(call, work.stream));
+  return leave_mark(call, work, copy_to_outputs(call, work.stream));
+}
+
+/// Also behind what a failure left in the stream.
+Result<bool> NcclEngine::leave_mark(const Call& call, WorkStream& work, const Status& launched) {
+  const auto mark = core::make_mark(functions_, work.index, work.stream);
+  if (mark.ok()) call.device->finished = work.last = mark.value();
+  RUEDA_RETURN_IF_ERROR(launched);
+  RUEDA_RETURN_IF_ERROR(mark.status());
+  return true;
+}
+
 /// Returns false, on all members alike, if neither NCCL alone nor NCCL and kernels can run the batch. Only kernels make
 /// up for tensors that a member does not bring.
 Result<bool> NcclEngine::launch(const Call& call, Use use, EngineCall& host) {
-  const Result<WorkStream*> found = stream_of(*use.device);
+  const Result<WorkStream*> found = stream_of(*use.device, call.device->index);
   if (!found.ok()) return found.status();
   WorkStream& work = *found.value();
   const bool is_allreduce = call.kind == core::OpKind::kAllreduce;
-  const bool in_order = settings_.deterministic && core::reduces(call.kind) && sums_may_differ(call.dtype);
-  const bool by_host = is_allreduce && !in_order && two_levels(*call.team);
+  const bool in_order = sums_in_order(call);
   const bool is_whole = call.device->tensors.empty();
+  NcclBatch batch(call, work.stream, communicators_, host);
+  const bool by_host = is_allreduce && !in_order && takes_two_levels(call, use, batch);
   const bool has_kernels = is_allreduce && use.packs && !by_host;
   const auto fold = has_kernels && in_order ? fold_plan_of(call) : std::nullopt;
   const auto plan = has_kernels && !in_order ? pack_plan_of(call) : std::nullopt;
-  NcclBatch batch(call, work.stream, communicators_, host);
   const bool by_nccl = !in_order && is_whole && batch.can_run();
   if (!fold && !plan && !by_nccl) return false;
+  if (fold || (plan && goes_through_buffer(call, *plan))) {
+    RUEDA_RETURN_IF_ERROR(work.buffer.make(functions_, work.index, work.stream));
+  }
   RUEDA_RETURN_IF_ERROR(order(call, work.stream));
   Status launched;
   if (by_host) {
@@ -94,18 +125,13 @@ Result<bool> NcclEngine::launch(const Call& call, Use use, EngineCall& host) {
   } else {
     launched = batch.launch();
   }
-  const auto mark = core::make_mark(functions_, work.index, work.stream);  // also behind what a failure left
-  if (mark.ok()) call.device->finished = work.last = mark.value();
-  RUEDA_RETURN_IF_ERROR(launched);
-  RUEDA_RETURN_IF_ERROR(mark.status());
-  return true;
+  return leave_mark(call, work, launched);
 }
 
-/// Whether this rank can pack. Kernels are loaded and memory is taken here, before there is a communicator of the set:
-/// either may wait for the GPU. A rank without says why, and takes part without packing, as then all do.
-bool NcclEngine::packs(const Call& call, Device& device, WorkStream& work) const {
-  Status usable = device.kernels().status();
-  if (usable.ok()) usable = work.buffer.make(functions_, call.device->index, work.stream);
+/// Whether this rank can pack. Kernels are loaded here, before there is a communicator of the set, because that may
+/// wait for the GPU. A rank without says why, and takes part without packing, as then all do.
+bool NcclEngine::packs(Device& device) const {
+  const Status usable = device.kernels().status();
   if (usable.ok()) return true;
   devices_.host().log(static_cast<int32_t>(core::LogLevel::kInfo),
                       fmt::format("tensors on GPUs are not packed: {}", usable.sentence()).c_str());
@@ -113,7 +139,7 @@ bool NcclEngine::packs(const Call& call, Device& device, WorkStream& work) const
 }
 
 /// What this rank tells the others. `usable` becomes why it has no NCCL, if it has none.
-Told NcclEngine::introduce(const Call& call, Device& device, WorkStream& work, Status& usable) {
+Told NcclEngine::introduce(const Call& call, Device& device, Status& usable) {
   const core::Team& team = *call.team;
   Told own{};
   own.required = settings_.use == core::Choice::kForce ? 1 : 0;
@@ -125,12 +151,14 @@ Told NcclEngine::introduce(const Call& call, Device& device, WorkStream& work, S
   if (usable.ok()) usable = communicators_.begin(*nccl.value());
   if (usable.ok()) usable = device.uuid(own.gpu);
   if (usable.ok() && team.index == 0) usable = draw_id(*nccl.value(), own.id);
-  if (usable.ok() && two_levels(team) && HostPlace::of(team).index == 0) usable = draw_id(*nccl.value(), own.host_id);
+  if (usable.ok() && may_take_two_levels(settings_.hierarchical, team) && HostPlace::of(team).index == 0)
+    usable = draw_id(*nccl.value(), own.host_id);
   if (!usable.ok()) return own;
   own.has = Has::kNccl;
   own.version = nccl.value()->version;
   own.may_share = may_share_gpu(own.version) ? 1 : 0;
-  own.packs = packs(call, device, work) ? 1 : 0;
+  own.own_network = has_own_network() ? 1 : 0;
+  own.packs = packs(device) ? 1 : 0;
   return own;
 }
 
@@ -147,21 +175,16 @@ Result<NcclEngine::Use> NcclEngine::meet(const Call& call, EngineCall& host) {
   const core::Team& team = *call.team;
   const bool has_joined = call.device->functions->kind != kind();
   Use use;
-  WorkStream* work = nullptr;
   if (!has_joined) {
     const Result<Device*> device = devices_.of(call.device->index);
     if (!device.ok()) return device.status();
     use.device = device.value();
-    const Result<WorkStream*> found = stream_of(*use.device);
-    if (!found.ok()) return found.status();
-    work = found.value();
-    work->index = call.device->index;
   }
   std::vector<std::byte> all(static_cast<size_t>(team.size()) * EngineCall::kTold);
   Status usable;
   Told own{};
   own.has = Has::kJoined;
-  if (!has_joined) own = introduce(call, *use.device, *work, usable);
+  if (!has_joined) own = introduce(call, *use.device, usable);
   std::memcpy(all.data() + static_cast<size_t>(team.index) * EngineCall::kTold, &own, sizeof own);
   RUEDA_RETURN_IF_ERROR(host.tell_all(all));
   const std::vector<Told> members = read_told(all);
@@ -172,22 +195,24 @@ Result<NcclEngine::Use> NcclEngine::meet(const Call& call, EngineCall& host) {
     RUEDA_RETURN_IF_ERROR(refuse(members, team.ranks, why, usable));
     return Use{};
   }
-  RUEDA_RETURN_IF_ERROR(make_communicators(call, *use.device, members, host));
   use.nccl = true;
+  use.two_levels = take_two_levels(settings_.hierarchical, team, members);
+  RUEDA_RETURN_IF_ERROR(make_communicators(call, use, members, host));
   use.packs = std::ranges::all_of(members, [](const Told& each) { return each.packs != 0; });
   return uses_[set] = use;
 }
 
-Status NcclEngine::make_communicators(const Call& call, const Device& device, std::span<const Told> members,
+Status NcclEngine::make_communicators(const Call& call, const Use& use, std::span<const Told> members,
                                       EngineCall& host) {
   const core::SetId set = call.device->set;
   const core::Team& team = *call.team;
   RUEDA_RETURN_IF_ERROR(
-      communicators_.make({set, Reach::kSet}, device, team.size(), team.index, members.front().id, host));
-  if (!two_levels(team)) return {};
+      communicators_.make({set, Reach::kSet}, *use.device, team.size(), team.index, members.front().id, host));
+  if (!use.two_levels) return {};
+  devices_.host().log(static_cast<int32_t>(core::LogLevel::kInfo), describe_levels(team).c_str());
   const HostPlace place = HostPlace::of(team);
   const NcclId& id = members[static_cast<size_t>(place.first)].host_id;
-  return communicators_.make({set, Reach::kHost}, device, place.size, place.index, id, host);
+  return communicators_.make({set, Reach::kHost}, *use.device, place.size, place.index, id, host);
 }
 
 /// Says once for a set why it does without NCCL. A rank whose own NCCL is the reason says what is wrong with it.
@@ -205,17 +230,19 @@ Status NcclEngine::refuse(std::span<const Told> members, const std::vector<int>&
   return {};
 }
 
-/// RUEDA_HIERARCHICAL_ALLREDUCE=1 asks for them.
-bool NcclEngine::two_levels(const core::Team& team) const {
-  return settings_.hierarchical == core::Choice::kForce && HostPlace::of(team).several;
+/// What they cannot run goes through the host if they are forced, as it does there; else it takes one level.
+bool NcclEngine::takes_two_levels(const Call& call, const Use& use, const NcclBatch& batch) const {
+  if (!use.two_levels || settings_.hierarchical == core::Choice::kForce) return use.two_levels;
+  const size_t bytes = static_cast<size_t>(call.count) * core::size_of(call.dtype);
+  return call.device->tensors.empty() && batch.can_run() && bytes >= kTwoLevelBytes;
 }
 
 /// Ranks that share a process have streams of their own: in one stream a kernel would wait for another behind it.
-Result<NcclEngine::WorkStream*> NcclEngine::stream_of(Device& device) {
+Result<NcclEngine::WorkStream*> NcclEngine::stream_of(Device& device, int32_t index) {
   if (const auto known = streams_.find(&device); known != streams_.end()) return &known->second;
   const Result<CUstream> taken = device.take_stream();
   if (!taken.ok()) return taken.status();
-  return &streams_.try_emplace(&device, taken.value(), devices_.host()).first->second;
+  return &streams_.try_emplace(&device, taken.value(), index, devices_.host()).first->second;
 }
 
 /// A device that has failed counts as busy: nothing is known of its streams.

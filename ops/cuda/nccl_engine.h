@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/cuda/communicators.h"
+#include "ops/cuda/nccl_batch.h"
 #include "ops/cuda/nccl_hierarchical.h"
 #include "ops/cuda/nccl_told.h"
 #include "ops/cuda/packed_batch.h"
@@ -33,29 +34,33 @@ class NcclEngine final : public core::DeviceEngine {
  private:
   /// For what runs on one GPU.
   struct WorkStream {
-    WorkStream(CUstream taken, const rueda_host& host) : stream(taken), buffer(host) {}
+    WorkStream(CUstream taken, int32_t gpu, const rueda_host& host) : stream(taken), index(gpu), buffer(host) {}
     CUstream stream;
-    int32_t index = 0;                             ///< of the GPU
-    FusionBuffer buffer;                           ///< has memory if the GPU has kernels
+    int32_t index;                                 ///< of the GPU
+    FusionBuffer buffer;                           ///< has memory from the first batch on that needs it
     std::shared_ptr<const core::DeviceMark> last;  ///< behind the latest batch; null before the first
   };
   /// What a set has found out at its first batch.
   struct Use {
     bool nccl = false;
     bool packs = false;
+    bool two_levels = false;
     Device* device = nullptr;  ///< this rank's for the set
   };
-  bool two_levels(const core::Team& team) const;
-  Told introduce(const core::Call& call, Device& device, WorkStream& work, Status& usable);
-  bool packs(const core::Call& call, Device& device, WorkStream& work) const;
+  bool sums_in_order(const core::Call& call) const;
+  bool takes_two_levels(const core::Call& call, const Use& use, const NcclBatch& batch) const;
+  Told introduce(const core::Call& call, Device& device, Status& usable);
+  bool packs(Device& device) const;
   Result<Use> ready(const core::Call& call, core::EngineCall& host);
   Result<Use> meet(const core::Call& call, core::EngineCall& host);
-  Status make_communicators(const core::Call& call, const Device& device, std::span<const Told> members,
+  Status make_communicators(const core::Call& call, const Use& use, std::span<const Told> members,
                             core::EngineCall& host);
   Result<bool> launch(const core::Call& call, Use use, core::EngineCall& host);
+  Result<bool> launch_alone(const core::Call& call);
+  Result<bool> leave_mark(const core::Call& call, WorkStream& work, const Status& launched);
   Status refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
                 const Status& own) const;
-  Result<WorkStream*> stream_of(Device& device);
+  Result<WorkStream*> stream_of(Device& device, int32_t index);
   static Status order(const core::Call& call, CUstream stream);
   bool idle() const;
 

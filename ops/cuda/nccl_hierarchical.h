@@ -17,6 +17,7 @@ struct HostPlace {
   int index = 0;         ///< this rank's place among them
   int slices = 1;        ///< members on the host that has fewest: so many on each host own a slice
   bool several = false;  ///< the set lies on several hosts, and some host has several members
+  bool each_several() const { return several && slices > 1; }  ///< on several hosts, each with several members
   static HostPlace of(const core::Team& team);
 };
 

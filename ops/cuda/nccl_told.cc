@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "ops/cuda/nccl_library.h"
 
@@ -50,6 +52,15 @@ std::string why_not_together(std::span<const Told> members, const std::vector<in
     }
   }
   return {};
+}
+
+/// NCCL itself looks at the same variables and cards, but tells of its choice in its log only.
+bool has_own_network() {
+  if (is_set("NCCL_NET", nullptr)) return !is_set("NCCL_NET", "Socket");
+  if (is_set("NCCL_NET_PLUGIN", nullptr) && !is_set("NCCL_NET_PLUGIN", "none")) return true;
+  if (is_set("NCCL_IB_DISABLE", "1")) return false;
+  std::error_code none;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", none) != std::filesystem::directory_iterator();
 }
 
 /// Before NCCL knew a variable for it, a host's name of one's own for each process went past its check.

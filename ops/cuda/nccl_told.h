@@ -17,7 +17,8 @@ struct Told {
   uint32_t required;
   int32_t version;
   uint32_t may_share;
-  uint32_t packs;  ///< 1: it has kernels, and a buffer
+  uint32_t packs;        ///< 1: it has kernels, and a buffer
+  uint32_t own_network;  ///< 1: between hosts its NCCL need not use TCP
   std::array<char, 16> gpu;
   NcclId id;       ///< of member 0
   NcclId host_id;  ///< of the first member on each host
@@ -29,6 +30,10 @@ std::vector<Told> read_told(std::span<const std::byte> all);
 
 /// Returns why the members, of these ranks, cannot use NCCL together; empty if they can. The same on all of them.
 std::string why_not_together(std::span<const Told> members, const std::vector<int>& ranks);
+
+/// Returns whether NCCL finds a network between hosts that is not TCP: an InfiniBand or RoCE card, or what NCCL_NET or
+/// NCCL_NET_PLUGIN names.
+bool has_own_network();
 
 /// Returns whether this process lets NCCL of the version put two ranks on its GPU.
 bool may_share_gpu(int version);

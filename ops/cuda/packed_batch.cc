@@ -14,11 +14,16 @@
 namespace rueda::cuda {
 namespace {
 
+using core::Call;
 using core::Slice;
 using Step = Communicators::Step;
 
 /// The mean length from which on tensors are not copied.
 constexpr size_t kLongTensor = 1 << 20;
+
+bool through_buffer(const Call& call, const PackPlan& plan) {
+  return !call.device->tensors.empty() || plan.needs_buffer || are_small(call.slices, core::size_of(call.dtype));
+}
 
 }  // namespace
 
@@ -33,10 +38,13 @@ bool are_small(std::span<const Slice> slices, size_t element_bytes) {
   return tensors > 1 && bytes / tensors < kLongTensor;
 }
 
+bool goes_through_buffer(const Call& call, const PackPlan& plan) {
+  // A long table of tensors to finish lies behind the buffer.
+  return through_buffer(call, plan) || (plan.finishes() && call.slices.size() > kHeldPieces);
+}
+
 Status PackedBatch::launch() {
-  const bool is_whole = call_.device->tensors.empty();
-  const bool through_buffer = !is_whole || plan_.needs_buffer || are_small(call_.slices, core::size_of(call_.dtype));
-  if (through_buffer) return launch_rounds();
+  if (through_buffer(call_, plan_)) return launch_rounds();
   RUEDA_RETURN_IF_ERROR(launch_on_tensors());
   return plan_.finishes() ? finish_tensors() : Status();
 }

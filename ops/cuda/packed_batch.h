@@ -48,4 +48,7 @@ inline std::span<const core::Slice> tensors_of(const core::Call& call) {
 /// Returns whether a batch of these tensors is faster through the buffer: several tensors, and short ones. Pure.
 bool are_small(std::span<const core::Slice> slices, size_t element_bytes);
 
+/// Returns whether the call's tensors, or what a member does not bring of them, go through the buffer. Pure.
+bool goes_through_buffer(const core::Call& call, const PackPlan& plan);
+
 }  // namespace rueda::cuda

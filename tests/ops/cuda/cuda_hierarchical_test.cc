@@ -10,20 +10,58 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-/// Ranks as threads on hosts of these names, each with a GPU of its own, in two levels.
-void on_hosts(const std::vector<std::string>& hosts, const std::function<void(rueda_session*, int)>& body) {
+/// Ranks as threads on hosts of these names, each with a GPU of its own.
+void with_choice(const char* hierarchical, const std::vector<std::string>& hosts,
+                 const std::function<void(rueda_session*, int)>& body) {
   ::setenv("STANDIN_CUDA_DEVICES", "8", 1);
-  ::setenv("RUEDA_HIERARCHICAL_ALLREDUCE", "1", 1);
+  const Variable choice("RUEDA_HIERARCHICAL_ALLREDUCE", hierarchical);
   use_nccl();
   run_ranks(hosts, body);
   CHECK(standin_nccl().counts().alive == 0);
   CHECK(standin_nccl().counts().misuses == 0);
 }
 
+/// In two levels.
+void on_hosts(const std::vector<std::string>& hosts, const std::function<void(rueda_session*, int)>& body) {
+  with_choice("1", hosts, body);
+}
+
+/// How many calls of NCCL a sum of floats takes on all ranks.
+int calls_for(const char* hierarchical, const std::vector<std::string>& hosts, int64_t count) {
+  const int before = use_nccl().counts().operations;
+  with_choice(hierarchical, hosts, [count](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const GpuMemory<float> memory(numbers(rank, static_cast<size_t>(count)));
+    expect_done(sum_on_gpu(session, memory, count, "sum", stream.get(), rank), "sum");
+    expect_sums(memory.values(), rueda_size(session), "by choice");
+  });
+  return use_nccl().counts().operations - before;
+}
+
+TEST_CASE("long sums take two levels by themselves if each host has several GPUs and NCCL would use TCP") {
+  const std::vector<std::string> even = {"a", "a", "b", "b"};
+  constexpr int64_t kLong = 100'000;
+  const int one_level = 4;       // a call on each rank
+  const int two_levels = 4 * 4;  // two reductions to owners, and two broadcasts
+  {
+    const Variable network("NCCL_NET", "Socket");
+    CHECK(calls_for("auto", even, kLong) == two_levels);
+    CHECK(calls_for("auto", even, 100) == one_level);
+    CHECK(calls_for("0", even, kLong) == one_level);
+    CHECK(calls_for("auto", {"a", "a", "b"}, kLong) == 3);
+    CHECK(calls_for("auto", {"a", "a", "a", "a"}, kLong) == one_level);
+    CHECK(calls_for("auto", {"a", "a", "a", "b", "b"}, kLong) == 5 * 4);
+  }
+  const Variable network("NCCL_NET", "IB");
+  CHECK(calls_for("auto", even, kLong) == one_level);
+  CHECK(calls_for("1", even, 100) == two_levels);
+}
+
 TEST_CASE("sums over several hosts are NCCL's inside each, whatever the hosts' sizes and the tensors' lengths") {
   const std::vector<std::string> hosts =
       GENERATE(std::vector<std::string>{"a", "a", "b", "b"}, std::vector<std::string>{"a", "a", "b", "b", "b"},
-               std::vector<std::string>{"a", "b", "b"});
+               std::vector<std::string>{"a", "b", "b"}, std::vector<std::string>{"a", "a", "b"},
+               std::vector<std::string>{"a", "a", "a", "b"});
   const int made = use_nccl().counts().made;
   on_hosts(hosts, [&](rueda_session* session, int rank) {
     const int size = rueda_size(session);
@@ -94,6 +132,7 @@ TEST_CASE("rank: two levels and a GPU that is stuck", "[.]") {
   }
   CHECK(rueda_shutdown(session) == RUEDA_OK);
   rank_report("aborts " + std::to_string(standin_nccl().counts().aborts));
+  rank_report("at-once " + std::to_string(standin_nccl().counts().most_in_abort));
   never.count_down();
 }
 
@@ -117,6 +156,7 @@ TEST_CASE("a death ends what two levels wait for, on the same host and on the ot
     INFO(outcomes[rank].output);
     CHECK(outcomes[rank].exit_code == 0);
     CHECK(outcomes[rank].report("aborts") == "2");
+    CHECK(outcomes[rank].report("at-once") == "2");  // one after the other, an abort waits for the other's kernel
   }
 }
 

@@ -111,6 +111,57 @@ TEST_CASE("kernels let NCCL average integers, scale them, and add types that it 
   });
 }
 
+TEST_CASE("a rank alone neither calls NCCL nor copies, packs or launches what stays as it is") {
+  StandinNccl& library = use_nccl();
+  const int made = library.counts().made;
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(std::vector<float>(100'000, -1.0f));
+    const GpuTensor tensor(memory.data(), 100'000, 0);
+    rueda_op_options options = on_stream("alone", stream.get());
+    const StandinCounts before = gpu().counts();
+    std::latch go(1);
+    gpu().launch(stream.get(), [&] {
+      go.wait();
+      const std::vector<float> values = numbers(0, 100'000);
+      std::copy(values.begin(), values.end(), memory.kernels());
+    });
+    rueda_handle handle = 0;
+    expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_AVERAGE, &options, &handle), RUEDA_OK,
+                "enqueue");
+    const GpuStream other(0);
+    expect_code(rueda_wait_stream(handle, other.get(), -1.0), RUEDA_OK, "wait_stream");
+    expect(rueda_poll(handle) == 0, "the mean was finished before its input was there");
+    std::vector<float> seen;
+    gpu().launch(other.get(), [&] { seen = memory.values(); });
+    go.count_down();
+    gpu().drain(other.get());
+    expect_sums(seen, 1, "seen behind the wait");
+    expect_done(handle, "alone");
+    expect_code(rueda_broadcast(session, tensor.get(), tensor.get(), 0, &options), RUEDA_OK, "broadcast");
+    const StandinCounts after = gpu().counts();
+    expect(after.copies == before.copies && after.kernels == before.kernels, "something was copied or launched");
+    const GpuMemory<float> elsewhere(100'000);
+    const GpuTensor output(elsewhere.data(), 100'000, 0);
+    expect_code(rueda_allreduce(session, tensor.get(), output.get(), RUEDA_SUM, &options), RUEDA_OK, "elsewhere");
+    expect_sums(elsewhere.values(), 1, "elsewhere");
+    expect(gpu().counts().copies == after.copies + 1, "an output elsewhere is one copy");
+  });
+  CHECK(library.counts().made == made);
+}
+
+TEST_CASE("a rank alone gets scaled sums, means of integers, codecs and truth values as on the host") {
+  use_nccl();
+  run_ranks(1, [](rueda_session* session, int rank) {
+    for (const double prescale : {1.0, -0.5}) {
+      expect_as_on_host<float>(session, rank, RUEDA_F32, RUEDA_SUM, prescale, 3, 7);
+      expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_AVERAGE, prescale, -9, 8);
+      expect_as_on_host<float>(session, rank, RUEDA_F32, RUEDA_SUM, prescale, 0.1f, 7, RUEDA_CODEC_FP16);
+      expect_as_on_host<uint8_t>(session, rank, RUEDA_BOOL, RUEDA_SUM, prescale, 0, 7);
+    }
+  });
+}
+
 TEST_CASE("every kind of operation is NCCL's") {
   use_nccl();
   run_ranks(2, [](rueda_session* session, int rank) {
@@ -126,6 +177,28 @@ TEST_CASE("every kind of operation is NCCL's") {
       expect_done(handle, core::name_of(kind));
       expect(batches_by_nccl(session) == ++expected, std::string(core::name_of(kind)) + " has gone another way");
     }
+  });
+}
+
+TEST_CASE("ranks send each other more than NCCL holds for a message, all at once") {
+  use_nccl();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    constexpr int64_t kCount = 100'000;
+    const GpuStream stream(rank);
+    const GpuMemory<float> rows(numbers(rank, kCount));
+    const GpuMemory<float> arrived(kCount);
+    const GpuTensor from(rows.data(), kCount, rank);
+    const GpuTensor to(arrived.data(), kCount, rank);
+    rueda_op_options options = on_stream("both ways", stream.get());
+    options.timeout_seconds = 60;  // sends that wait for receives behind them would wait for ever
+    expect_code(rueda_alltoall(session, from.get(), nullptr, to.get(), &options), RUEDA_OK, "all-to-all");
+    std::vector<float> expected;
+    for (const int other : {0, 1}) {
+      const std::vector<float> all = numbers(other, kCount);
+      expected.insert(expected.end(), all.begin() + rank * (kCount / 2), all.begin() + (rank + 1) * (kCount / 2));
+    }
+    expect(arrived.values() == expected, "rows that came are wrong");
+    expect(batches_by_nccl(session) == 1, "NCCL has not sent them");
   });
 }
 

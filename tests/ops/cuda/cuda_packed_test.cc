@@ -123,6 +123,40 @@ TEST_CASE("after the first batch nothing is allocated or freed, and at the end a
   CHECK(after.wrong_kernels == 0);
 }
 
+TEST_CASE("the buffer is taken at the first batch that is packed, and one without memory for it says so") {
+  if (RUEDA_TEST_KERNELS == 0) return;
+  use_nccl();
+  const int before = gpu().counts().allocations;
+  std::barrier both(2);
+  run_ranks(2, [&](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    GpuGroup long_ones(rank, {300'000, 300'001});
+    const rueda_op_options options = on_stream("group", stream.get());
+    long_ones.reduce(session, RUEDA_AVERAGE, options);
+    both.arrive_and_wait();
+    expect(gpu().counts().allocations == before, "a buffer was taken for tensors that are not packed");
+    both.arrive_and_wait();
+    GpuGroup small(rank, lengths(20));
+    small.reduce(session, RUEDA_SUM, options);
+    both.arrive_and_wait();
+    expect(gpu().counts().allocations == before + 4, "not each rank has a buffer and its tables");
+  });
+  run_ranks(1, [](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const GpuMemory<float> memory(numbers(0, 10));
+    const GpuTensor tensor(memory.data(), 10, rank);
+    rueda_op_options options = on_stream("too much", stream.get());
+    options.codec = RUEDA_CODEC_BF16;
+    gpu().fail("cuMemAllocAsync", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+    const int32_t code = rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options);
+    gpu().heal();
+    expect_code(code, RUEDA_SYSTEM, "no memory");
+    const std::string sentence = rueda_last_error();
+    expect(sentence.find("\"too much\"") != std::string::npos, sentence);
+    expect(sentence.find("bytes to pack small tensors in: cuMemAlloc: out of memory") != std::string::npos, sentence);
+  });
+}
+
 TEST_CASE("a rank that has joined brings neutral elements to what kernels and NCCL run") {
   use_nccl();
   run_ranks(2, [](rueda_session* session, int rank) {

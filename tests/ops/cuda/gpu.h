@@ -30,6 +30,18 @@ inline StandinCuda& gpu() {
   return *one;
 }
 
+/// A variable of the environment for a scope.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
 /// A stream on a GPU for a scope.
 class GpuStream {
  public:

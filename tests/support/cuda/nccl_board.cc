@@ -1,5 +1,5 @@
 // Boards are anonymous files: a process opens that of another through /proc, so nothing is left behind when either is
-// killed.
+// killed. Processes that do not see each other's /proc have a folder for them.
 #include "tests/support/cuda/nccl_board.h"
 
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -42,9 +43,12 @@ std::shared_ptr<Board> map_board(int file) {
 cuda::NcclId make_board() {
   static std::atomic<int> last{0};
   cuda::NcclId id{};
-  const int file = ::memfd_create("rueda-standin-nccl", MFD_CLOEXEC);
+  const char* const folder = std::getenv("STANDIN_NCCL_FOLDER");
+  std::string path = folder == nullptr ? "" : std::string(folder) + "/board-XXXXXX";
+  const int file = folder == nullptr ? ::memfd_create("rueda-standin-nccl", MFD_CLOEXEC) : ::mkstemp(path.data());
   if (file < 0 || ::ftruncate(file, sizeof(Board)) != 0) return id;
-  std::snprintf(id.bytes.data(), id.bytes.size(), "/proc/%d/fd/%d#%d", ::getpid(), file, ++last);
+  if (folder == nullptr) path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file);
+  std::snprintf(id.bytes.data(), id.bytes.size(), "%s#%d", path.c_str(), ++last);
   const std::lock_guard lock(known_boards().mutex);
   KnownBoard& known = known_boards().by_name[id.bytes.data()];
   known.kept = map_board(file);
