@@ -23,9 +23,7 @@ void fail(const std::string& sentence) {
   std::exit(1);
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());

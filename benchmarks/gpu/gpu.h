@@ -10,7 +10,8 @@
 
 namespace rueda::gpu_speed {
 
-/// GPU 0 of this process, by the driver that the plug-in would use. Failures end the program with a sentence. One thread.
+/// GPU 0 of this process, by the driver that the plug-in would use. Failures end the program with a sentence. One
+/// thread.
 class Gpu {
  public:
   static Gpu& one();

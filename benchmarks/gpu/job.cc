@@ -199,8 +199,7 @@ void measure_rate(size_t bytes) {
   const double host = quantile(times_of(session, on_host, kRounds), 0.5);
   void* const pinned = gpu.allocate_pinned(bytes);
   CUstream const stream = gpu.make_stream();
-  const double down =
-      gpu.time(stream, kRounds, [&] { gpu.copy(pinned, on_gpu.memory[0], bytes, stream); }) / 1e3;
+  const double down = gpu.time(stream, kRounds, [&] { gpu.copy(pinned, on_gpu.memory[0], bytes, stream); }) / 1e3;
   const double up = gpu.time(stream, kRounds, [&] { gpu.copy(on_gpu.memory[0], pinned, bytes, stream); }) / 1e3;
   const auto rate = [bytes](double seconds) { return static_cast<double>(bytes) / seconds / 1e9; };
   if (rueda_rank(session) == 0) {

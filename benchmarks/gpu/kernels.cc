@@ -127,7 +127,8 @@ void measure_kernels(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!file.empty() && !in) fail("cannot read " + file);
   static const std::string image((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const auto kernels = cuda::Kernels::load(gpu.device(), file.empty() ? cuda::pack_image() : std::as_bytes(std::span(image)));
+  const auto kernels =
+      cuda::Kernels::load(gpu.device(), file.empty() ? cuda::pack_image() : std::as_bytes(std::span(image)));
   if (!kernels.ok()) fail(kernels.status().sentence());
   const std::vector<Batch> batches = {{"ResNet-50", perf::resnet50_parameter_counts()},
                                       {"1,000 x 256 B", std::vector<size_t>(1000, 64)},

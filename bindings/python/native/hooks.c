@@ -84,14 +84,14 @@ static int goes_into(const Batch* batch, const Hook* hook, uintptr_t stream) {
 static PyObject* begin_batch(Step* step, const Hook* hook, uintptr_t stream) {
   PyObject* number = PyLong_FromUnsignedLongLong(stream);
   if (number == NULL) return NULL;
-  PyObject* batch = PyObject_CallMethodObjArgs((PyObject*)step, rueda_hook_names.begin, hook->session, hook->place,
-                                               number, NULL);
+  PyObject* batch =
+      PyObject_CallMethodObjArgs((PyObject*)step, rueda_hook_names.begin, hook->session, hook->place, number, NULL);
   Py_DECREF(number);
   return batch;
 }
 
-/* Makes sure that the step has a batch for the hook's session, place and stream. Returns 0 if that session has ended. Both calls may run
- * other threads, which may change `held`; so the loop looks at it again after each. */
+/* Makes sure that the step has a batch for the hook's session, place and stream. Returns 0 if that session has ended.
+ * Both calls may run other threads, which may change `held`; so the loop looks at it again after each. */
 static int open_batch(Step* step, const Hook* hook, uintptr_t stream) {
   while (!goes_into(step->held, hook, stream)) {
     if (step->held != NULL) {

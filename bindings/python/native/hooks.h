@@ -75,7 +75,8 @@ typedef struct {
 
 /* Interned names: attributes of tensors, and methods of the classes that derive from Step. */
 struct rueda_hook_names {
-  PyObject *grad, *dtype, *layout, *is_cpu, *device, *stream, *is_contiguous, *numel, *data_ptr, *untyped_storage, *detach;
+  PyObject *grad, *dtype, *layout, *is_cpu, *device, *stream, *is_contiguous, *numel, *data_ptr, *untyped_storage,
+      *detach;
   PyObject *begin, *send, *too_many, *enqueue_unusual, *enqueue_group, *first;
 };
 extern struct rueda_hook_names rueda_hook_names;
