@@ -34,6 +34,8 @@ Result<Plugins> load_plugins(const Settings& settings) {
   const Plugin cuda = look_at_plugin(cuda_plugin_path(own_folder()), plugin_host());
   if (cuda.status.ok()) {
     RUEDA_RETURN_IF_ERROR(add_plugin(cuda, plugins));
+  } else if (cuda.status.code() == Code::kSystem) {
+    return cuda.status;  // peers have it, so that going on without it ends in a sentence about different programs
   } else if (::access(cuda.path.c_str(), F_OK) == 0) {
     log(LogLevel::kWarning, "{}", cuda.status.sentence());
   }

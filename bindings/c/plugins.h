@@ -27,7 +27,8 @@ std::vector<Plugin> find_plugins(const Settings& settings);
 
 /// Loads all plug-ins that are found, except MPI's, because that brings the MPI library into the process. A plug-in
 /// that is not beside this library is not missed; one that is there and cannot be loaded is logged. Returns
-/// kUnsupported if a plug-in of RUEDA_PLUGINS cannot be loaded or repeats one that is loaded.
+/// kUnsupported if a plug-in of RUEDA_PLUGINS cannot be loaded or repeats one that is loaded, and kSystem if there is
+/// no address space for a plug-in.
 Result<Plugins> load_plugins(const Settings& settings);
 
 /// Loads MPI's plug-in as well; its algorithms count only if MPI moves the data. Returns kUnsupported if it cannot be

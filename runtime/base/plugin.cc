@@ -3,8 +3,10 @@
 #include "runtime/base/plugin.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -13,6 +15,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 namespace {
@@ -46,6 +49,17 @@ void account(int64_t bytes) { accounted().fetch_add(bytes, std::memory_order_rel
 
 Status refuse_plugin(const std::string& path, const std::string& why) {
   return {Code::kUnsupported, "plug-in " + path + " " + why};
+}
+
+/// Whether this process lacks the address space for a library of that file, data and all.
+bool lacks_room_for(const std::string& path) {
+  std::error_code ignored;
+  const size_t bytes = 2 * std::filesystem::file_size(path, ignored);
+  if (ignored || bytes == 0) return false;
+  void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return errno == ENOMEM;
+  ::munmap(room, bytes);
+  return false;
 }
 
 /// The order matters: with another ABI only the first two fields mean anything, with another build only the first
@@ -94,8 +108,13 @@ Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rue
   if (!std::filesystem::exists(path, ignored)) return refuse_plugin(path, "does not exist");
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* why = ::dlerror();
-    return refuse_plugin(path, fmt::format("cannot be loaded: {}", why == nullptr ? "no reason given" : why));
+    const char* found = ::dlerror();
+    const std::string why = found == nullptr ? "no reason given" : found;
+    // The linker's own sentence does not tell a lack of memory from a file system without programs.
+    if (lacks_room_for(path)) {
+      return Status(Code::kSystem, fmt::format("plug-in {} cannot be loaded: {}: {}", path, why, reason_of(ENOMEM)));
+    }
+    return refuse_plugin(path, "cannot be loaded: " + why);
   }
   const auto function = reinterpret_cast<rueda_plugin_function>(::dlsym(library, "rueda_plugin"));
   if (function == nullptr) return refuse_plugin(path, "is not a plug-in: it has no function rueda_plugin");
