@@ -16,9 +16,9 @@ import signal
 import sys
 
 import job
+import soak
 
 ROOT = pathlib.Path(__file__).parents[2]
-WHAT = ("descriptors", "threads", "pss")
 
 
 def measured(pid):
@@ -53,22 +53,6 @@ def follow(one, options):
     return rows, kills
 
 
-def growth(rows, pss):
-    """The table's rows and the complaints."""
-    table, complaints = [], []
-    for name, values in rows.items():
-        fifth = max(1, len(values) // 5)
-        first, last = values[fifth : 2 * fifth] or values[:1], values[-fifth:]  # the first ones warm up
-        row = {"process": name, "plans": len(values)}
-        for what in WHAT:
-            before, after = max(value[what] for value in first), max(value[what] for value in last)
-            row[what] = [before, after]
-            if after > before + (pss if what == "pss" else 0):
-                complaints.append(f"{name}: {what} grew from {before} to {after}")
-        table.append(row)
-    return table, complaints
-
-
 def parse(words):
     """The options."""
     parser = argparse.ArgumentParser("scripts/soak --elastic", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -101,12 +85,11 @@ def main(words):
     begins = {line["worker"] for line in one.told("plan") if line["plan"] == 1}
     for worker in sorted(begins & ends):
         rows[f"worker {worker}"] = [line for line in one.told("plan") if line["worker"] == worker and line["size"] == options.ranks]
-    table, complaints = growth(rows, options.pss)
+    table, complaints = soak.growth(rows, options.pss)
     complaints += [f"hvdrun ended with {code}: {one.report[-6:]}"] * (code != 0) + [f"left behind: {left}"] * bool(left)
     complaints += ["no worker has lived all along"] * (not begins & ends)
     print(f"{options.resets} resets, {kills} workers killed; the second fifth of the plans with all workers -> the last")
-    for row in table:
-        print(f"{row['process']:12}{row['plans']:5} plans   " + "   ".join(f"{what} {row[what][0]:6} ->{row[what][1]:6}" for what in WHAT))
+    soak.show(table)
     for complaint in complaints:
         print(complaint)
     if options.json:

@@ -41,7 +41,7 @@ def test_a_worker_that_hangs_before_it_joins_is_ended_whatever_rank_it_would_hav
 def test_fifteen_resets_leave_descriptors_threads_and_memory_as_they_were(tmp_path):
     table = run(tmp_path, "elastic_soak.py", "--resets", "15", "--ranks", "3", "--pss", "2048")["table"]
     assert [row["process"] for row in table] == ["hvdrun", "agent", "worker 0", "worker 1", "worker 2"]
-    assert all(row["plans"] == 16 for row in table[2:]), table
+    assert all(row["measurements"] == 16 for row in table[2:]), table
 
 
 @pytest.mark.long
