@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -28,7 +29,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   const auto last = static_cast<double>(values.size() - 1);
-  return values.at(static_cast<size_t>(share * last + 0.5));
+  return values.at(static_cast<size_t>(std::lround(share * last)));
 }
 
 Gpu& Gpu::one() {

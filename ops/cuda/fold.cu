@@ -41,12 +41,18 @@ __device__ T multiplied(T a, T b) {
   }
 }
 
+/// False for two NaN.
+template <class T>
+__device__ bool equal(T a, T b) {
+  return a == b;
+}
+
 /// A NaN of either side stays one.
 template <class T>
 __device__ T stepped(core::ReduceOp op, T a, T b) {
   switch (op) {
-    case core::ReduceOp::kMin: return b < a || b != b ? b : a;
-    case core::ReduceOp::kMax: return b > a || b != b ? b : a;
+    case core::ReduceOp::kMin: return b < a || !equal(b, b) ? b : a;
+    case core::ReduceOp::kMax: return b > a || !equal(b, b) ? b : a;
     case core::ReduceOp::kProduct: return multiplied(a, b);
     default: break;
   }
@@ -63,7 +69,7 @@ template <class Acc>
 __device__ Acc finished_float(const FoldParameters& parameters, Acc value) {
   if (parameters.divisor != 1) value = value / static_cast<Acc>(static_cast<double>(parameters.divisor));
   if (parameters.postscale != 1.0) value = value * static_cast<Acc>(parameters.postscale);
-  return value == value ? value : static_cast<Acc>(__builtin_nan(""));
+  return equal(value, value) ? value : static_cast<Acc>(__builtin_nan(""));
 }
 
 template <class T>

@@ -53,7 +53,7 @@ std::string rank_name(int rank, std::string_view host, int64_t pid, int64_t work
 }
 
 std::string worker_name(int64_t worker, int rank, uint64_t plan) {
-  const std::string name = "rank " + std::to_string(rank);
+  std::string name = "rank " + std::to_string(rank);
   if (worker < 0) return name;
   if (plan == 0) return "worker " + std::to_string(worker);
   return "worker " + std::to_string(worker) + " (" + name + " of plan " + std::to_string(plan) + ")";

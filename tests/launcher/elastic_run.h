@@ -4,9 +4,9 @@
 
 #include "tests/launcher/hvdrun_process.h"
 
-namespace rueda::core::launcher {
-
 using Lines = std::vector<std::string>;
+
+namespace rueda::core::launcher {
 
 /// Runs hvdrun with these flags and a shell in which "$0" is the worker program.
 inline Lines elastic(Lines flags, const std::string& script) {

@@ -158,7 +158,7 @@ TEST_CASE("an elastic job goes on without a host that is cut off, and that host 
     const auto lines = HvdrunProcess::lines(run.out(), "[" + std::string(worker) + "]<stdout>:");
     REQUIRE(lines.size() == 3);
     CHECK_THAT(lines[1],
-               Contains("(host node2, pid ") && Contains(") died: lost with its host, which has been silent for 5 s"));
+               Contains(", host node2, pid ") && Contains(") died: lost with its host, which has been silent for 5 s"));
     CHECK(lines[2] == "plan 2 rank " + std::string(worker) + " of 2");
   }
   for (auto left = lab.processes(1); !left.empty(); left = lab.processes(1)) {

@@ -13,7 +13,7 @@ TEST_CASE("kernels that could not be loaded are loaded by a later call") {
   if (RUEDA_TEST_KERNELS == 0) return;
   gpu();
   const cuda::Driver driver = cuda::open_driver(RUEDA_TEST_CUDA).value();
-  const auto device = cuda::Device::make(driver, 0).value();
+  static cuda::Device* const device = cuda::Device::make(driver, 0).value().release();  // lives as long as its marks
   gpu().fail("cuModuleLoadData", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
   const core::Status failure = device->kernels().status();
   gpu().heal();
@@ -42,7 +42,7 @@ TEST_CASE("while kernels are loaded, which may wait for the GPU, marks are made 
     go_on().wait();
     return load_module(module, image);
   };
-  const auto device = cuda::Device::make(driver, 0).value();
+  static cuda::Device* const device = cuda::Device::make(driver, 0).value().release();  // lives as long as its marks
   auto loaded = std::async(std::launch::async, [&] { return device->kernels().ok(); });
   loading().wait();
   auto used = std::async(std::launch::async, [&] {
