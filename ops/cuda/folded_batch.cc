@@ -19,7 +19,6 @@ namespace rueda::cuda {
 namespace {
 
 using core::Call;
-using core::CodecId;
 using core::Dtype;
 using core::ReduceOp;
 using Step = Communicators::Step;
@@ -38,15 +37,9 @@ ReduceOp fold_op_of(Dtype dtype, ReduceOp op) {
   }
 }
 
-Dtype wire_type_of(const Call& call) {
-  const bool changes = call.dtype == Dtype::kF32 || call.dtype == Dtype::kF64;
-  if (!changes || call.codec == CodecId::kNone) return call.dtype;
-  return call.codec == CodecId::kFp16 ? Dtype::kF16 : Dtype::kBf16;
-}
-
-PackWire wire_of(Dtype tensor, Dtype wire) {
-  if (wire == tensor) return PackWire::kSame;
-  return wire == Dtype::kF16 ? PackWire::kF16 : PackWire::kBf16;
+Dtype type_on_wire(Dtype tensor, PackWire wire) {
+  if (wire == PackWire::kSame) return tensor;
+  return wire == PackWire::kF16 ? Dtype::kF16 : Dtype::kBf16;
 }
 
 /// What stands for the tensors of a member that has joined, as it travels.
@@ -82,12 +75,12 @@ std::optional<FoldPlan> fold_plan_of(const Call& call) {
   const bool is_whole = call.device->tensors.empty();  // the neutral pair has two parts that differ
   if (!can_fold(call.dtype, call.op) || team.size() > static_cast<int>(kMostFolded)) return {};
   if (is_product_of_pairs && !is_whole) return {};
-  const Dtype wire = wire_type_of(call);
   FoldPlan plan{};
   PackPlan& pack = plan.pack;
   pack.part = core::part_of(call.dtype);
   pack.parts = core::is_complex(call.dtype) ? 2 : 1;
-  pack.wire = wire_of(call.dtype, wire);
+  pack.wire = wire_of_codec(call.dtype, call.codec);
+  const Dtype wire = type_on_wire(call.dtype, pack.wire);
   pack.wire_bytes = static_cast<int64_t>(core::size_of(core::part_of(wire)));
   pack.before = call.dtype == Dtype::kBool ? 1.0 : call.prescale;
   pack.divisor = 1;
@@ -96,8 +89,7 @@ std::optional<FoldPlan> fold_plan_of(const Call& call) {
   pack.needs_buffer = true;
   plan.fold.dtype = wire;
   plan.fold.op = fold_op_of(call.dtype, call.op);
-  plan.fold.divisor = 1;
-  if (call.op == ReduceOp::kAverage) plan.fold.divisor = call.divisor != 0 ? call.divisor : team.size();
+  plan.fold.divisor = divisor_of(call);
   plan.fold.postscale = call.dtype == Dtype::kBool ? 1.0 : call.postscale;
   set_bracket(team, plan.fold);
   return plan;

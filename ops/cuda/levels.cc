@@ -1,6 +1,6 @@
-// When all-reduces on GPUs take two levels. RUEDA_HIERARCHICAL_ALLREDUCE=1 asks for them, and 0 forbids them. Else
-// hosts of several GPUs each take them if NCCL would go over TCP, too: fewer bytes leave a host, two thirds of them
-// with two hosts of two.
+// Decides when all-reduces on GPUs take two levels. RUEDA_HIERARCHICAL_ALLREDUCE=1 asks for them, and 0 forbids them.
+// Else hosts of several GPUs each take them if NCCL would go over TCP, too: fewer bytes leave a host. With two hosts of
+// two GPUs it is two thirds of what NCCL alone would send.
 #include "ops/cuda/levels.h"
 
 #include <fmt/format.h>
@@ -27,8 +27,7 @@ bool take_two_levels(Choice hierarchical, const core::Team& team, std::span<cons
 
 std::string describe_levels(const core::Team& team) {
   return fmt::format(
-      "all-reduces of {} ranks with GPUs take two levels: NCCL inside each of {} hosts, and the network of Rueda "
-      "between "
+      "all-reduces of {} ranks with GPUs take two levels: NCCL inside each of {} hosts, and Rueda's network between "
       "them, by {} ranks of each",
       team.size(), team.hosts.size(), HostPlace::of(team).slices);
 }

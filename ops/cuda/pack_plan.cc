@@ -34,12 +34,6 @@ NcclOp nccl_op_of(Dtype dtype, ReduceOp op) {
   return op == ReduceOp::kProduct ? NcclOp::kProduct : NcclOp::kSum;
 }
 
-PackWire wire_of_floats(Dtype part, CodecId codec) {
-  const bool changes = part == Dtype::kF32 || part == Dtype::kF64;
-  if (!changes || codec == CodecId::kNone) return PackWire::kSame;
-  return codec == CodecId::kFp16 ? PackWire::kF16 : PackWire::kBf16;
-}
-
 /// A scaled or divided sum has to be exact first.
 PackWire wire_of_integers(const Call& call) {
   const bool is_exact = call.op == ReduceOp::kAverage || (call.op == ReduceOp::kSum && call.postscale != 1.0);
@@ -91,6 +85,17 @@ bool wraps_before_scale(const Call& call) {
 
 }  // namespace
 
+PackWire wire_of_codec(Dtype dtype, CodecId codec) {
+  const bool changes = dtype == Dtype::kF32 || dtype == Dtype::kF64;
+  if (!changes || codec == CodecId::kNone) return PackWire::kSame;
+  return codec == CodecId::kFp16 ? PackWire::kF16 : PackWire::kBf16;
+}
+
+int64_t divisor_of(const Call& call) {
+  if (call.op != ReduceOp::kAverage) return 1;
+  return call.divisor != 0 ? call.divisor : call.team->size();
+}
+
 int64_t PackPlan::number_bytes() const { return wire == PackWire::kWide ? 8 : wire_bytes; }
 
 bool can_pack(Dtype dtype, ReduceOp op) {
@@ -106,14 +111,13 @@ std::optional<PackPlan> pack_plan_of(const Call& call) {
   plan.parts = plan.part == call.dtype ? 1 : 2;
   const bool is_float = core::is_float(plan.part);
   const bool is_bool = plan.part == Dtype::kBool;
-  if (is_float) plan.wire = core::is_complex(call.dtype) ? PackWire::kSame : wire_of_floats(plan.part, call.codec);
+  if (is_float) plan.wire = wire_of_codec(call.dtype, call.codec);
   if (!is_float && !is_bool) plan.wire = wire_of_integers(call);
   set_wire_type(plan);
   plan.op = nccl_op_of(call.dtype, call.op);
   plan.before = is_bool ? 1.0 : call.prescale;
   plan.after = is_bool ? 1.0 : call.postscale;
-  plan.divisor = 1;
-  if (call.op == ReduceOp::kAverage) plan.divisor = call.divisor != 0 ? call.divisor : call.team->size();
+  plan.divisor = divisor_of(call);
   if (plan.type == NcclType::kF16 && plan.divisor != 1) {
     plan.before /= static_cast<double>(plan.divisor);
     plan.divisor = 1;

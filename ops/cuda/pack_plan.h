@@ -29,6 +29,12 @@ struct PackPlan {
   bool finishes() const { return divisor != 1 || after != 1.0; }
 };
 
+/// Returns how elements of a type travel that a codec may change: only those of f32 and f64. Pure.
+PackWire wire_of_codec(core::Dtype dtype, core::CodecId codec);
+
+/// Returns by what the call's sum is divided; 1 unless it is an average. Pure.
+int64_t divisor_of(const core::Call& call);
+
 /// Returns whether kernels and NCCL together can compute `op` of `dtype`, whatever its scales. Minimum and maximum of
 /// floats go through the host, because NCCL drops NaNs; so do bitwise operators, adaptive sums, and products of complex
 /// numbers. Pure.
