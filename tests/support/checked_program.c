@@ -129,4 +129,5 @@ int open_program(Program* program, rueda_session* session, uint64_t seed) {
 void close_program(Program* program) {
   free(program->input);
   free(program->output);
+  program->input = program->output = NULL;
 }
