@@ -129,7 +129,14 @@ def measured(options):
 
 
 def main():
-    lines = verdicts(pairs_of(measured(parse())))
+    try:
+        lines = verdicts(pairs_of(measured(parse())))
+    except OSError as error:
+        sys.exit(f"choices: {error.filename}: {error.strerror}; scripts/demo makes a release build, with hvdrun and rueda-perf")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"choices: hvdrun ended with {error.returncode}")
+    except KeyError as error:
+        sys.exit(f"choices: the log has no column {error}; give one of --autotune-log-file")
     print("\n".join(table(lines)))
     return 1 if any(low > MOST_BEHIND for _, _, _, _, low, *_ in lines) else 0
 

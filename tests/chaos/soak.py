@@ -86,7 +86,7 @@ def parse(words):
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--pss", type=int, default=1024, metavar="KIB", help="growth that is allowed")
     parser.add_argument("--late", type=int, default=0, metavar="N", help="descriptors or threads that a short run sees begin")
-    parser.add_argument("--preset", default="release")
+    parser.add_argument("--preset", default="release", choices=("release", "debug", "asan", "tsan"))
     parser.add_argument("--bin", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(words)
@@ -103,6 +103,9 @@ def main(words):
         subprocess.run(["cmake", "--build", "--preset", options.preset, *targets], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         options.bin = ROOT / "build" / options.preset / "bin"
     much = {"sessions": options.sessions, "failures": options.failures, "programs": options.seconds}
+    for program in ("hvdrun", "soak_rank"):
+        if not os.access(options.bin / program, os.X_OK):
+            sys.exit(f"soak: there is no {program} in {options.bin}")
     results = []
     for part in [options.only] if options.only else PARTS:
         results.append(run(part, much[part], options))
