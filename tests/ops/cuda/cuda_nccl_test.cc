@@ -212,7 +212,8 @@ void keep(const void* first, const void* second) {
 
 TEST_CASE("a batch that a device does not finish in time names the device") {
   use_nccl();
-  run_ranks(2, [](rueda_session* session, int rank) {
+  std::latch both_ended(2);  // a stream that goes on before that could still finish the other rank's sum
+  run_ranks(2, [&](rueda_session* session, int rank) {
     const GpuStream stream(rank);
     std::latch go(1);
     const auto& memory = *new GpuMemory<float>(numbers(rank, 100));  // what is given up may still be touched
@@ -221,11 +222,13 @@ TEST_CASE("a batch that a device does not finish in time names the device") {
     const GpuTensor tensor(memory.data(), 100, rank);
     rueda_op_options options = on_stream("slow", stream.get());
     options.timeout_seconds = 0.3;
-    expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options), RUEDA_TIMEOUT, "slow");
+    const int code = rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options);
     const std::string sentence = rueda_last_error();
-    expect(sentence.find("it waited for device cuda number ") != std::string::npos, sentence);
+    both_ended.arrive_and_wait();
     go.count_down();
     gpu().drain(stream.get());
+    expect_code(code, RUEDA_TIMEOUT, "slow");
+    expect(sentence.find("it waited for device cuda number ") != std::string::npos, sentence);
   });
 }
 
