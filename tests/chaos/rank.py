@@ -1,10 +1,12 @@
 """A rank for scripts/chaos that trains with a framework until an operation fails. Usage: rank.py torch|ddp|tensorflow|jax [SEED]
 
 It tells what chaos_rank.c tells: `pid N` once the job runs, and `failed NANOSECONDS SENTENCE` right after the error. The
-gradients of a step are functions of the step alone, so that every parameter is known: `wrong WHAT` if one is not.
+gradients of a step are functions of the step alone, so that every parameter is known: `wrong WHAT` if one is not. SIGUSR2 has it
+exit with code 3, and SIGRTMIN with 0.
 """
 
 import os
+import signal
 import sys
 import time
 
@@ -106,6 +108,8 @@ def jax_trainer():
 
 def main():
     """Trains until an error comes."""
+    for number, code in ((signal.SIGUSR2, 3), (signal.SIGRTMIN, 0)):
+        signal.signal(number, lambda *_, code=code: os._exit(code))
     rank, size, step = globals()[f"{KIND}_trainer"]()
     number, expected = 0, 0.0
     while True:

@@ -46,4 +46,4 @@ def test_fifteen_resets_leave_descriptors_threads_and_memory_as_they_were(tmp_pa
 
 @pytest.mark.long
 def test_every_scenario_ten_times(tmp_path):
-    strike(tmp_path, "--rounds", "190")
+    strike(tmp_path, "--rounds", "240")
