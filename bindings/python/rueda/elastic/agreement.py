@@ -26,6 +26,8 @@ class Standing:
     def __init__(self) -> None:
         self.generation = 0  # how many jobs the training goes back to by commits on disk; 0 without such commits
         self.commits = 0  # since the training began, whichever rank began it
+        self.saves = 0  # how often the state, or a part of it, was saved
+        self.committed_saves = -1  # how many of these there were when it was last committed, or made equal to the others'
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.came_late = False  # whether this worker has come to a job that was running
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
@@ -41,6 +43,14 @@ class Standing:
         """Notes that this rank has the root's state."""
         self.shared, self.generation, self.commits = True, self.generation_of_root, self.commits_of_root
         self.point, self.clean = self.point_of_root, self.by_steps
+
+    def committed(self) -> None:
+        """Notes that what was saved last is the same on all ranks that have this commit."""
+        self.committed_saves = self.saves
+
+    def uncommitted(self) -> None:
+        """Notes that it may differ."""
+        self.committed_saves = -1
 
 
 class _View(NamedTuple):

@@ -23,6 +23,10 @@ class Round:
         """Called when the job has broken, before reset()."""
         state.restore()
 
+    def wants_sync(self, state: Any) -> bool:
+        """Whether this rank needs a sync after failed()."""
+        return True
+
     def interrupted(self, state: Any) -> None:
         """Called when the job is about to change, before reset()."""
 
@@ -66,7 +70,7 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
                 except HorovodInternalError as error:
                     why = errors.copy_of(error)  # no more: its traceback refers to this frame
                     job.failed(state)
-                    wants_sync = True
+                    wants_sync = wants_sync or job.wants_sync(state)
                 except HostsUpdatedInterrupt as interrupt:
                     why, wants_sync = errors.copy_of(interrupt), wants_sync or not interrupt.skip_sync
                     job.interrupted(state)
@@ -111,6 +115,9 @@ class _Agreed(Round):
 
     def failed(self, state: Any) -> None:
         state._failed()
+
+    def wants_sync(self, state: Any) -> bool:
+        return state._wants_sync()
 
     def interrupted(self, state: Any) -> None:
         state._interrupted()

@@ -66,6 +66,7 @@ class State:
         """
         self.save()
         self._standing.commits += 1
+        self._standing.committed()
         self._write_commit()
         self.check_host_updates()
 
@@ -101,6 +102,12 @@ class State:
     def _failed(self) -> None:
         """elastic.run calls this when the job has broken."""
         self.restore()
+
+    def _wants_sync(self) -> bool:
+        """Whether the state must be made equal to the others' after a failure, even if all ranks go back to the same
+        commit: because something was saved since, or because what reset callbacks change would not be saved otherwise."""
+        standing = self._standing
+        return standing.by_steps or not standing.saves or standing.committed_saves != standing.saves or bool(self._reset_callbacks)
 
     def _interrupted(self) -> None:
         """elastic.run calls this when the job is about to change."""
@@ -205,6 +212,7 @@ class ObjectState(State):
     def save(self) -> None:
         """Copies the values of all attributes that were given to the constructor."""
         self._saved_state = {name: copied(name, getattr(self, name)) for name in self._saved_state}
+        self._standing.saves += 1
 
     def restore(self) -> None:
         """Sets the attributes to the values that save() has copied."""
@@ -215,8 +223,10 @@ class ObjectState(State):
         """Gives every rank the present values of one rank, and saves them. That is rank 0, unless elastic.run has found a
         rank with a later commit. Raises ValueError, which names the keyword, on all ranks, if a value cannot be pickled;
         no value has changed then."""
+        self._standing.uncommitted()  # until it is over: others may have the root's present values, and this rank its commit
         self._receive()
         self.save()
+        self._standing.committed()
 
     def _receive(self) -> None:
         """Takes the present values of the root, and keeps them without a copy."""

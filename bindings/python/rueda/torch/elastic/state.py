@@ -78,6 +78,8 @@ class TorchState(ObjectState):
                 del self._saved_state[name]
                 handled = True
         object.__setattr__(self, name, value)
+        if handled:
+            self._standing.saves += 1  # which the other ranks may not have made
         if handled and self._steps is not None:
             self._steps.watch()
 
