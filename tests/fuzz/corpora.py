@@ -3,6 +3,7 @@
     corpora.py PROGRAM --runs N             each parser takes its inputs, then N new ones: the short run of the tests
     corpora.py PROGRAM --seconds S          each parser for S seconds; prints a table
     corpora.py PROGRAM --seconds S --keep   also adds what reached new code to the committed inputs
+    corpora.py PROGRAM --seconds S --also agreement_fuzz    a program that is one target, after the parsers
 
 A corpus is one file, corpora/PARSER.hex, with an input a line in hexadecimal: thousands of small files would hide the
 rest of the tree. Options after -- go to libFuzzer. Exits with 1 if a parser failed; the input that did it stays in
@@ -41,7 +42,8 @@ def _pack(parser, folder):
 def _run(arguments, parser, folder):
     """Runs one parser. Returns how many inputs it took, and libFuzzer's output if it failed."""
     limit = f"-runs={arguments.runs}" if arguments.seconds is None else f"-max_total_time={arguments.seconds}"
-    command = [arguments.program, f"--parser={parser}", limit, "-seed=1", f"-max_len={_MOST_BYTES}", "-verbosity=0",
+    target = [arguments.program, f"--parser={parser}"] if parser != arguments.also.name else [str(arguments.also)]
+    command = [*target, limit, f"-seed={arguments.seed}", f"-max_len={_MOST_BYTES}", "-verbosity=0",
                "-rss_limit_mb=2000", "-malloc_limit_mb=256", "-print_final_stats=1",
                f"-artifact_prefix={arguments.failed}/{parser}-", *arguments.options, str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -63,6 +65,8 @@ def _read_arguments():
     reader.add_argument("--runs", type=int, default=0)
     reader.add_argument("--seconds", type=int)
     reader.add_argument("--keep", action="store_true")
+    reader.add_argument("--seed", type=int, default=1, help="another seed searches elsewhere")
+    reader.add_argument("--also", type=pathlib.Path, default=pathlib.Path(), metavar="PROGRAM")
     reader.add_argument("--parsers", nargs="*", default=[])
     reader.add_argument("--failed", default="", help="folder for inputs that fail")
     words = sys.argv[1:]
@@ -78,21 +82,23 @@ def main():
     """Runs all parsers, or those that are named. Returns the exit code."""
     arguments = _read_arguments()
     names = subprocess.run([arguments.program, "--parsers"], capture_output=True, text=True, check=True).stdout.split()
-    failed = []
+    targets = (arguments.parsers or names) + [arguments.also.name] * bool(arguments.also.name)
+    failed, inputs = [], 0
     print(f"{'parser':<18}{'inputs':>12}")
-    for parser in arguments.parsers or names:
+    for parser in targets:
         with tempfile.TemporaryDirectory() as folder:
             _unpack(parser, pathlib.Path(folder))
             taken, output = _run(arguments, parser, pathlib.Path(folder))
+            inputs += taken
             print(f"{parser:<18}{taken:>12}{'  FAILED' if output else ''}", flush=True)
             if output:
                 failed.append(parser)
                 print(output)
-            elif arguments.keep:
+            elif arguments.keep and parser in names:
                 _keep(arguments, parser, pathlib.Path(folder))
     if not failed and not os.listdir(arguments.failed):
         os.rmdir(arguments.failed)
-    print(f"{len(failed)} of {len(arguments.parsers or names)} parsers failed" + (f"; inputs in {arguments.failed}" if failed else ""))
+    print(f"{inputs} inputs; {len(failed)} of {len(targets)} parsers failed" + (f"; inputs in {arguments.failed}" if failed else ""))
     return 1 if failed else 0
 
 
