@@ -165,6 +165,12 @@ class Job:
         """The process of a worker that has begun."""
         return self.line(worker)["pid"]
 
+    def began(self, worker):
+        """When the process of a worker that lives began, in nanoseconds of CLOCK_MONOTONIC, to a hundredth of a second."""
+        ticks = int(pathlib.Path(f"/proc/{self.pid(worker)}/stat").read_text().rpartition(")")[2].split()[19])
+        since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()  # which is 0 if the machine has never slept
+        return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK") - since_boot
+
     def host(self, worker):
         """The host of a worker, as hvdrun lists it."""
         return self.line(worker)["host"]

@@ -1,5 +1,5 @@
 """A worker as worker.py, but with PyTorch and a model as large as ResNet-50: 161 tensors with 25.6 million parameters, and SGD
-with momentum. It commits each step, which copies 204 MB.
+with momentum. It commits each step, which copies 204 MB. Usage: large_worker.py [ELEMENTS], of each tensor
 
 Gradients are those of training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth
 element, which cost no time and follow from the replay of these elements alone.
@@ -7,6 +7,7 @@ element, which cost no time and follow from the replay of these elements alone.
 
 import os
 import statistics
+import sys
 import time
 
 import numpy
@@ -17,8 +18,9 @@ from telling import tell
 import rueda.torch as hvd
 from rueda import elastic
 
-TENSORS, ELEMENTS, EACH = 161, 158_760, 1000
-REPLAYED = 159  # of each tensor
+TENSORS, EACH = 161, 1000
+ELEMENTS = int(sys.argv[1]) if len(sys.argv) > 1 else 158_760
+REPLAYED = -(-ELEMENTS // EACH)  # of each tensor
 DIES_BEFORE = 3  # steps before the first "step" is told, so that usual times are known
 
 

@@ -5,6 +5,7 @@ well again, and returns an Outcome.
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -158,8 +159,15 @@ def join(job, chance):
     job.list_hosts({FIRST: 2, SECOND: 2})
     job.until(lambda: job.complete(plan), "the plan with the new worker")
     new = job.complete(plan)
-    ready = next(line["at"] for line in job.told("ready") if line["worker"] not in job.members(plan))
-    return Outcome(milliseconds(moment, ready), stopped_time(job, plan, new), {}, new)
+    (newcomer,) = set(job.members(new)) - set(job.members(plan))
+    return Outcome(milliseconds(moment, job.began(newcomer)), stopped_time(job, plan, new), {}, new)
+
+
+def join_large(job, chance):
+    """Lists one slot more of a job whose state is large; the time of a usual step is not counted."""
+    outcome = join(job, chance)
+    outcome.recovered -= max(line["usual"] for line in job.told("left", outcome.plan - 1)) / 1e6
+    return outcome
 
 
 def left_by_notice(job, plan, moment):
@@ -186,6 +194,18 @@ def preempt(job, chance):
     os.kill(agent, signal.SIGTERM)
     outcome = left_by_notice(job, plan, moment)
     if any(job.agent_of(worker)[0] == agent for worker in job.members(outcome.plan)):
+        job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
+    return outcome
+
+
+def announce(job, chance):
+    """Has `hvdrun --signal-removal` say that a host is about to go."""
+    plan = started(job, chance)
+    moment = time.monotonic_ns()
+    words = [job.command[0], "--signal-removal", str(job.process.pid), SECOND]
+    subprocess.run(job.room.command(job.folder, words), check=True, stdout=subprocess.DEVNULL)
+    outcome = left_by_notice(job, plan, moment)
+    if any(job.host(worker) == SECOND for worker in job.members(outcome.plan)):
         job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
     return outcome
 
@@ -220,7 +240,8 @@ def kill_hvdrun(job, chance):
     return Outcome(gone, milliseconds(job.started, max(line["at"] for line in job.told("step", plan))), {}, plan)
 
 
-SLOW = ("kill-large", "cut-host", "end-host", "storm-over-hosts")
+SLOW = ("kill-large", "join-large", "cut-host", "end-host", "storm-over-hosts")
+LARGE = 776_000  # elements of each of 161 tensors, which with their momentum have 1 GB
 STEP_MODE = {"program": ("step_worker.py",)}
 STORM = {"goal": "every state is right, no wait over 10 s", "p95": 10000, "least": 1, "recovered": "the end of the training", "lingers": 5}
 
@@ -239,10 +260,14 @@ ALL = {
     "end-host": Scenario(end_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=2),
     "hang": Scenario(hang, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
     "hang-last": Scenario(hang_last, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
-    "join": Scenario(join, "others stopped one step + 0.1 s", p95=100, hosts={FIRST: 2, SECOND: 1}, noticed="the new worker's own start is over",
+    "join": Scenario(join, "others stopped one step + 0.1 s", p95=100, hosts={FIRST: 2, SECOND: 1}, noticed="the new worker's process begins",
                      recovered="others stopped"),
+    "join-large": Scenario(join_large, "beyond a step 0.1 s and 0.5 s, which a broadcast of 1 GB takes", p95=600, hosts={FIRST: 2, SECOND: 1},
+                           program=("large_worker.py", str(LARGE)), replay=lambda: training.Replay(161 * LARGE // 1000, numpy.float32),
+                           noticed="the new worker's process begins", recovered="others stopped, without a usual step's time"),
     "leave": Scenario(leave, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "preempt": Scenario(preempt, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
+    "announce": Scenario(announce, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
     "storm": Scenario(storm, hosts={FIRST: 2, SECOND: 2}, **STORM),
     "storm-over-hosts": Scenario(storm_over_hosts, hosts={"node1": 2, "node2": 2, "node3": 2}, lab=3, **STORM),
