@@ -32,7 +32,8 @@ OWN, OTHER = "2", "3"  # of the column `chosen`
 
 
 def way(row):
-    return f"{row['algorithm']}, {int(row['chunk_bytes']) >> 10} KiB, {row['stores']}"
+    slots = "" if row["lane_slots"] == "auto" else f", {row['lane_slots']} slots"
+    return f"{row['algorithm']}, {int(row['chunk_bytes']) >> 10} KiB, {row['stores']}, {row['waits']}{slots}"
 
 
 def pairs_of(rows):

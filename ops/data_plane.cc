@@ -27,6 +27,10 @@ Status unknown_algorithm(const AlgorithmChoice& choice, size_t size) {
                                             ", but this rank's table ends at " + std::to_string(size - 1));
 }
 
+std::chrono::microseconds spin_of(const AlgorithmChoice& choice) {
+  return choice.sleeps ? std::chrono::microseconds(0) : kSpinBudget;
+}
+
 }  // namespace
 
 DataPlane::DataPlane(const Settings& settings)
@@ -78,6 +82,10 @@ std::vector<Variant> DataPlane::variants(const BatchShape& shape) const {
   return variants_of(table_, settings_, shape);
 }
 
+std::vector<Variant> DataPlane::refinements(const BatchShape& shape, const Variant& variant) const {
+  return refinements_of(table_, settings_, shape, variant);
+}
+
 Result<AlgorithmChoice> DataPlane::plan(const BatchShape& shape, const Variant& variant) const {
   return plan_variant(table_, settings_, shape, variant);
 }
@@ -100,10 +108,12 @@ const char* DataPlane::algorithm_name(uint8_t algorithm) const {
 
 Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& state) {
   if (!runs_inline(call.choice)) return unknown_algorithm(call.choice, table_.size());
+  mesh.spin_for(spin_of(call.choice));
   return table_[call.choice.algorithm].step(call, mesh, state);
 }
 
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
+  mesh.spin_for(spin_of(call.choice));
   if (call.choice.algorithm >= table_.size()) return unknown_algorithm(call.choice, table_.size());
   const Algorithm& algorithm = table_[call.choice.algorithm];
   if (call.device == nullptr || call.device->functions->kind == algorithm.device) {

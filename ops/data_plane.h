@@ -27,6 +27,7 @@ class DataPlane : public Executor {
 
   Result<AlgorithmChoice> select(const BatchShape& shape) const override;
   std::vector<Variant> variants(const BatchShape& shape) const override;
+  std::vector<Variant> refinements(const BatchShape& shape, const Variant& variant) const override;
   Result<AlgorithmChoice> plan(const BatchShape& shape, const Variant& variant) const override;
   bool runs_inline(const AlgorithmChoice& choice) const override;
   const char* algorithm_name(uint8_t algorithm) const override;

@@ -91,6 +91,8 @@ AlgorithmChoice choose(std::span<const Algorithm> table, int index, const BatchS
   AlgorithmChoice choice = table[static_cast<size_t>(index)].plan(shape);
   choice.algorithm = static_cast<uint8_t>(index);
   choice.stores = settings.stores;
+  choice.sleeps = settings.waits == Waits::kSleep;
+  choice.lane_slots = static_cast<uint8_t>(settings.lane_slots);
   return choice;
 }
 

@@ -3,6 +3,9 @@
 //   what the selector takes ─┬─ canonical: the others of kRivals that may serve ─┐
 //                            └─ not: itself only                                 ├─ x chunk lengths x kinds of stores
 //                                                                                ┘
+// The one that is the fastest of these is then tried with each way to wait and with fewer slots: these two change
+// little between algorithms, so trying each with each would cost more than it finds.
+//
 // A shorter chunk is planned as if the slots were shorter: each algorithm derives its chunks and stamps from them.
 // Lengths that come to the same plan count once.
 #include "ops/variants.h"
@@ -25,6 +28,8 @@ constexpr uint64_t kLongestOneShotBytes = 256 << 10;
 /// Shorter chunks cost more synchronisations than they can save.
 constexpr uint64_t kShortestChunkBytes = 64 << 10;
 constexpr uint8_t kMostShifts = 2;
+/// Two chunks are under way at least: one is written while the other is read.
+constexpr uint8_t kFewestSlots = 2;
 
 std::string_view rival_of(std::string_view name) {
   for (const auto& [one, other] : kRivals) {
@@ -62,10 +67,13 @@ void add_all(std::span<const Algorithm> table, const Settings& settings, const B
   const uint8_t most = chunks_vary ? kMostShifts : 0;
   for (uint8_t shift = 0; shift <= most; ++shift) {
     if (shift > 0 && shape.slot_bytes >> shift < kShortestChunkBytes) break;
-    const auto plan = plan_variant(table, settings, shape, {index, shift, settings.stores});
+    const auto plan = plan_variant(table, settings, shape, {index, shift, settings.stores, false, 0});
     if (!plan.ok() || (planned && alike(*planned, plan.value()))) continue;
     planned = plan.value();
-    for (const Stores stores : kinds) variants.push_back({index, shift, stores});
+    for (const Stores stores : kinds) {
+      variants.push_back(
+          {index, shift, stores, settings.waits == Waits::kSleep, static_cast<uint8_t>(settings.lane_slots)});
+    }
   }
 }
 
@@ -86,6 +94,26 @@ std::vector<Variant> variants_of(std::span<const Algorithm> table, const Setting
   return variants;
 }
 
+std::vector<Variant> refinements_of(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape,
+                                    const Variant& variant) {
+  std::vector<Variant> variants = {variant};
+  const auto plan = plan_variant(table, settings, shape, variant);
+  if (!plan.ok() || !stores_for_peers(table[variant.algorithm])) return variants;
+  const uint64_t chunks = plan.value().stamps - 2;
+  const bool slots_vary = settings.lane_slots == 0 && chunks > kFewestSlots;
+  const bool waits_vary = settings.waits == Waits::kChosen;
+  const auto add = [&](bool sleeps, uint8_t slots) {
+    Variant refined = variant;
+    refined.sleeps = sleeps;
+    refined.lane_slots = slots;
+    variants.push_back(refined);
+  };
+  if (slots_vary) add(variant.sleeps, kFewestSlots);
+  if (waits_vary) add(true, variant.lane_slots);
+  if (slots_vary && waits_vary) add(true, kFewestSlots);
+  return variants;
+}
+
 Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Settings& settings,
                                      const BatchShape& shape, const Variant& variant) {
   if (variant.algorithm >= table.size()) {
@@ -99,6 +127,8 @@ Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Set
   AlgorithmChoice choice = algorithm.plan(planned);
   choice.algorithm = variant.algorithm;
   choice.stores = variant.stores;
+  choice.sleeps = variant.sleeps;
+  choice.lane_slots = variant.lane_slots;
   return choice;
 }
 

@@ -10,6 +10,12 @@ namespace rueda::core {
 
 Status check_slots(const Call& call, const Mesh& mesh) {
   const SegmentLayout& layout = mesh.layout();
+  const int slots = call.choice.lane_slots;
+  if (slots != 0 && (slots < 2 || slots > layout.slots)) {
+    return Status(Code::kInvalidArgument, "rank " + std::to_string(mesh.rank()) + ": a batch in " +
+                                              std::to_string(slots) + " slots, of " + std::to_string(layout.slots) +
+                                              "; allowed are 2 to " + std::to_string(layout.slots));
+  }
   if (layout.slots >= 2 && call.choice.chunk_bytes <= layout.slot_bytes) return {};
   return Status(Code::kInvalidArgument, "rank " + std::to_string(mesh.rank()) + ": a chunk of " +
                                             std::to_string(call.choice.chunk_bytes) + " bytes does not fit " +

@@ -43,6 +43,8 @@ struct AlgorithmChoice {
   uint64_t trial = 0;  ///< not 0: the set's lowest member reports under this number how long the batch took
   /// The engine of the tensors' device runs it if all members can use that; else the algorithm does, on copies.
   bool on_engine = false;
+  bool sleeps = false;     ///< members sleep as soon as they must wait for each other, instead of spinning first
+  uint8_t lane_slots = 0;  ///< how many slots of its lane the batch uses in turn; 0: all
 };
 
 /// One way to run a batch, without what its plan adds for the batch's size.
@@ -50,6 +52,8 @@ struct Variant {
   uint8_t algorithm = 0;
   uint8_t chunk_shift = 0;  ///< chunks are planned for slots of `slot_bytes` >> `chunk_shift`
   Stores stores = Stores::kByDistance;
+  bool sleeps = false;     ///< as in AlgorithmChoice
+  uint8_t lane_slots = 0;  ///< as in AlgorithmChoice
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 

@@ -29,9 +29,12 @@ constexpr uint8_t kOverContributors = 8;
 constexpr uint8_t kHasOrder = 16;
 constexpr uint8_t kInSharedMemory = 32;
 
-/// Bits beside the stores in a choice's last byte. kIsTrial: the number of the trial follows.
+/// Bits beside the stores in a choice's last byte. kIsTrial: the number of the trial follows. kHasSlots: so does the
+/// number of slots, before that.
 constexpr uint8_t kIsTrial = 4;
 constexpr uint8_t kOnEngine = 8;
+constexpr uint8_t kSleeps = 16;
+constexpr uint8_t kHasSlots = 32;
 
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
@@ -236,13 +239,15 @@ std::vector<int> get_ranks(WireReader& reader, int size) {
   return ranks;
 }
 
-/// Nearly every choice says nothing of stores, trials and engines, and takes one byte for all.
+/// Nearly every choice says nothing of stores, slots, trials and engines, and takes one byte for all.
 void put_choice(WireWriter& writer, const AlgorithmChoice& choice) {
   writer.u8(choice.algorithm);
   writer.varint(choice.chunk_bytes);
   writer.varint(choice.stamps);
   writer.u8(static_cast<uint8_t>(static_cast<uint8_t>(choice.stores) | (choice.trial != 0 ? kIsTrial : 0) |
-                                 (choice.on_engine ? kOnEngine : 0)));
+                                 (choice.on_engine ? kOnEngine : 0) | (choice.sleeps ? kSleeps : 0) |
+                                 (choice.lane_slots != 0 ? kHasSlots : 0)));
+  if (choice.lane_slots != 0) writer.u8(choice.lane_slots);
   if (choice.trial != 0) writer.varint(choice.trial);
 }
 
@@ -252,9 +257,14 @@ AlgorithmChoice get_choice(WireReader& reader) {
   choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
   choice.stamps = reader.varint();
   const uint8_t how = reader.u8();
-  const auto stores = static_cast<uint8_t>(how & ~(kIsTrial | kOnEngine));
+  const auto stores = static_cast<uint8_t>(how & ~(kIsTrial | kOnEngine | kSleeps | kHasSlots));
   choice.on_engine = (how & kOnEngine) != 0;
+  choice.sleeps = (how & kSleeps) != 0;
   if (stores > static_cast<uint8_t>(Stores::kNonTemporal)) reader.fail();
+  if ((how & kHasSlots) != 0) {
+    choice.lane_slots = reader.u8();
+    if (choice.lane_slots == 0) reader.fail();
+  }
   if ((how & kIsTrial) != 0) {
     choice.trial = reader.varint();
     if (choice.trial == 0) reader.fail();

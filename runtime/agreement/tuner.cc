@@ -3,6 +3,7 @@
 //   pick  ─▶ the class's group ─▶ two batches to warm up; the second is timed: the reference
 //                             └─▶ the course at the cores' distance
 //                                   ├─ undecided: the contest's next, if the purse allows it
+//                                   ├─ decided once: a contest of the winner's refinements
 //                                   └─ decided:   the winner, timed now and then
 //   timed ─▶ the trial ─▶ the purse pays ─▶ the contest
 //                      └─ the winner's: if times stay odd, a new contest
@@ -72,6 +73,8 @@ std::optional<Variant> best_of(const Contest& contest) {
   return leader ? std::optional(contest.variant(*leader)) : std::nullopt;
 }
 
+Variant unrefined(const Variant& variant) { return {variant.algorithm, variant.chunk_shift, variant.stores}; }
+
 }  // namespace
 
 uint8_t size_class(uint64_t bytes) {
@@ -101,7 +104,9 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
     if (++group.warmed < kWarmups || !all_contribute) return {};
     return start(key, std::nullopt, shape, 0);
   }
-  if (course.contest->size() < 2 || !all_contribute) return {best_of(*course.contest), 0};
+  if (!all_contribute) return {best_of(*course.contest), 0};
+  if (course.contest->winner() && !course.refined) refine(course, shape);
+  if (course.contest->size() < 2) return {best_of(*course.contest), 0};
   const Pick own = course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
   if (!parts_.check || own.trial != 0 || !own.variant) return own;
   return check_beside(key, course, shape, *own.variant);
@@ -112,7 +117,12 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
 Tuner::Pick Tuner::check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own) {
   const size_t turn = course.checked++;
   const bool is_own = turn % 2 == 0;
-  const Pick pick = start(key, is_own ? own : course.contest->variant(turn / 2 % course.contest->size()), shape, 0);
+  std::vector<Variant> ways = course.variants;
+  for (size_t i = 0; course.refined && i < course.contest->size(); ++i) {
+    const Variant& variant = course.contest->variant(i);
+    if (std::find(ways.begin(), ways.end(), variant) == ways.end()) ways.push_back(variant);
+  }
+  const Pick pick = start(key, is_own ? own : ways[turn / 2 % ways.size()], shape, 0);
   trials_.back().role = is_own ? TrialRole::kOwn : TrialRole::kOther;
   return pick;
 }
@@ -133,9 +143,36 @@ void Tuner::begin(const GroupKey& key, Group& group, const BatchShape& shape) {
   Course& course = group.course();
   const auto known = recalled_.find(at(key.second, group.distance));
   course.decided = parts_.now();
-  course.contest = known == recalled_.end()
-                       ? Contest(parts_.variants(shape))
-                       : Contest(parts_.variants(shape), known->second.variant, known->second.time);
+  course.variants = parts_.variants(shape);
+  if (known == recalled_.end() || !resume(course, known->second, shape)) course.contest = Contest(course.variants);
+}
+
+/// Begins with a choice that is known. Returns false if no variant, and no refinement of one, is like it.
+bool Tuner::resume(Course& course, const TunedChoice& known, const BatchShape& shape) {
+  for (const Variant& variant : course.variants) {
+    const std::vector<Variant> refinements = refinements_of(shape, variant);
+    if (std::find(refinements.begin(), refinements.end(), known.variant) == refinements.end()) continue;
+    course.refined = refinements.size() > 1;
+    course.contest = Contest(course.refined ? refinements : course.variants, known.variant, known.time);
+    return true;
+  }
+  return false;
+}
+
+std::vector<Variant> Tuner::refinements_of(const BatchShape& shape, const Variant& variant) const {
+  return parts_.refinements ? parts_.refinements(shape, variant) : std::vector<Variant>{variant};
+}
+
+/// The winner keeps its time, so trials of the others have a price, and batches without a trial run as before.
+void Tuner::refine(Course& course, const BatchShape& shape) {
+  course.refined = true;
+  const size_t winner = *course.contest->winner();
+  Contest next(refinements_of(shape, course.contest->variant(winner)));
+  const std::optional<size_t> same = next.find(course.contest->variant(winner));
+  if (next.size() < 2 || !same) return;
+  next.know(*same, course.contest->time(winner));
+  course.contest = next;
+  course.untimed = 0;
 }
 
 Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShape& shape) {
@@ -206,7 +243,7 @@ std::optional<Variant> Tuner::neighbour(const GroupKey& key, const Contest& cont
     const Course& course = group.courses[static_cast<size_t>(group.distance)];
     if (!course.contest || !course.contest->winner()) continue;
     const Variant& variant = course.contest->variant(*course.contest->winner());
-    if (!contest.find(variant)) continue;
+    if (!contest.find(variant) && !contest.find(unrefined(variant))) continue;
     nearest = variant;
     nearest_steps = steps;
   }
@@ -279,7 +316,8 @@ void Tuner::watch(Course& course, double time) {
   course.odd = ratio > kOdd || ratio < 1 / kOdd ? course.odd + 1 : 0;
   const auto holds = kHolds * (1 << std::min(course.restarts, kMostDoublings));
   if (course.odd < kOddTrials || parts_.now() - course.decided < holds) return;
-  course.contest = course.contest->anew();
+  course.contest = Contest(course.variants);
+  course.refined = false;
   course.reference = time;
   course.odd = 0;
   ++course.restarts;

@@ -54,10 +54,10 @@ struct TrialReport {
 };
 
 /// Rank 0's choice among variants that give the same bits, by their times in the program's own batches. For each
-/// process set and class of batches it holds a contest. Small batches, which have one good way, and kinds without
-/// variants take what is chosen without a tuner. Each distance of the cores has contests of its own, whose results are
-/// kept: when the cores move, the choice that was right there before is back at once. Later batches are timed now and
-/// then; if their times stay changed, a new contest begins.
+/// process set and class of batches it holds a contest, and then one among refinements of its winner. Small batches,
+/// which have one good way, and kinds without variants take what is chosen without a tuner. Each distance of the cores
+/// has contests of its own, whose results are kept: when the cores move, the choice that was right there before is back
+/// at once. Later batches are timed now and then; if their times stay changed, a new contest begins.
 ///
 /// What trials cost beyond the best variant known comes out of a purse: 200 ms at the start, and a thousandth of the
 /// time that passes, never more than 200 ms together. A trial whose cost cannot be known counts as twice the best time.
@@ -69,6 +69,8 @@ class Tuner {
     std::function<SteadyClock::time_point()> now;
     /// The variants for a shape, the same for all shapes of a class as far as possible; fewer than two: no choice.
     std::function<std::vector<Variant>(const BatchShape&)> variants;
+    /// The variant and what else differs from it in waits and slots, tried once the variant is decided. May be empty.
+    std::function<std::vector<Variant>(const BatchShape&, const Variant&)> refinements = {};
     /// May be empty.
     std::function<void(const TrialReport&)> report;
     /// Batches that would run in a choice run in it and in another variant in turn, and all are timed for the report.
@@ -97,6 +99,8 @@ class Tuner {
   /// One class at one distance, in one process set.
   struct Course {
     std::optional<Contest> contest;  ///< empty until the first batches have warmed everything up
+    std::vector<Variant> variants;   ///< of the first contest
+    bool refined = false;            ///< `contest` is the second one, among refinements of the first one's winner
     double reference = Contest::kNever;
     int untimed = 0;  ///< batches since the last trial
     int odd = 0;      ///< trials in a row that took another time than the winner did
@@ -124,6 +128,9 @@ class Tuner {
 
   Group& group_of(const GroupKey& key);
   void begin(const GroupKey& key, Group& group, const BatchShape& shape);
+  bool resume(Course& course, const TunedChoice& known, const BatchShape& shape);
+  void refine(Course& course, const BatchShape& shape);
+  std::vector<Variant> refinements_of(const BatchShape& shape, const Variant& variant) const;
   Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
   void give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);

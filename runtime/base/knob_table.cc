@@ -84,6 +84,13 @@ const Knob kKnobs[] = {
     knob("CHUNK_BYTES", kValue, "chunk-bytes", kRankZero, kOurs, kAs<&S::chunk_bytes, parse_chunk, print_count>,
          "longest piece of shared memory that ranks hand over, 64KiB or more, rounded down to a power of two; 0: "
          "chosen (0)"),
+    knob("WAITS", kValue, "waits", kRankZero, kOurs,
+         one_of("auto spin sleep", kAs<&S::waits, parse_waits, print_waits>),
+         "how ranks of a host wait for each other within a batch: auto, spin (50 us, then they sleep), sleep (at once) "
+         "(auto)"),
+    knob("LANE_SLOTS", kValue, "lane-slots", kRankZero, kOurs,
+         one_of("auto 2 3 4", kAs<&S::lane_slots, parse_lane_slots, print_lane_slots>),
+         "pieces of a batch that are in shared memory at a time: auto, 2, 3, 4 (auto)"),
     knob("CONTROLLER", kValue, "controller", kMustMatch, kHorovod,
          one_of("auto tcp mpi", kAs<&S::controller, parse_transport, print_text>),
          "what carries agreement between hosts: auto, tcp (or gloo), mpi (auto)"),

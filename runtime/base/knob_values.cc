@@ -179,6 +179,26 @@ std::string print_stores(Stores value) {
   return value == Stores::kByDistance ? "auto" : value == Stores::kPlain ? "plain" : "non-temporal";
 }
 
+Result<Waits> parse_waits(const std::string& text) {
+  const std::string word = lower(text);
+  if (word == "auto") return Waits::kChosen;
+  if (word == "spin") return Waits::kSpin;
+  if (word == "sleep") return Waits::kSleep;
+  return refuse(text, "allowed: auto, spin, sleep");
+}
+std::string print_waits(Waits value) {
+  return value == Waits::kChosen ? "auto" : value == Waits::kSpin ? "spin" : "sleep";
+}
+
+Result<int> parse_lane_slots(const std::string& text) {
+  if (lower(text) == "auto") return 0;
+  for (int slots = 2; slots <= 4; ++slots) {
+    if (text == std::to_string(slots)) return slots;
+  }
+  return refuse(text, "allowed: auto, 2, 3, 4");
+}
+std::string print_lane_slots(int value) { return value == 0 ? "auto" : std::to_string(value); }
+
 Result<uint64_t> parse_chunk(const std::string& text) {
   constexpr uint64_t kShortest = 64 << 10;
   constexpr uint64_t kLongest = uint64_t{1} << 30;

@@ -39,6 +39,10 @@ std::string print_codec(CodecId value);
 /// auto, plain, non-temporal.
 Result<Stores> parse_stores(const std::string& text);
 std::string print_stores(Stores value);
+Result<Waits> parse_waits(const std::string& text);
+std::string print_waits(Waits value);
+Result<int> parse_lane_slots(const std::string& text);
+std::string print_lane_slots(int value);
 /// 0, or bytes from 64KiB to 1GiB, as in 128KiB.
 Result<uint64_t> parse_chunk(const std::string& text);
 /// "control" (false) or "all" (true).

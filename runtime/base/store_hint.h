@@ -11,6 +11,10 @@ enum class StoreHint { kPlain, kNonTemporal };
 /// suggests.
 enum class Stores : uint8_t { kByDistance, kPlain, kNonTemporal };
 
+/// How the members of a batch wait for each other: they spin for a short while before they sleep, or sleep at once,
+/// which leaves their cores to others. kChosen: by trial, and kSpin without one.
+enum class Waits : uint8_t { kChosen, kSpin, kSleep };
+
 /// How far a peer's core is (design: "Distance"). `kNear`: in the same cache domain, a cache line's round trip takes
 /// about 100 ns. `kFar`: in another one, about 480 ns.
 enum class Distance : uint8_t { kUnknown, kNear, kFar };

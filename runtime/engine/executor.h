@@ -76,8 +76,9 @@ struct StepState {
 };
 enum class StepResult { kDone, kPending };
 
-/// The data plane as the runtime sees it; `ops` implements it. The engine owns it. `select`, `variants`, `plan`,
-/// `runs_inline` and `algorithm_name` are pure: any thread. `step` and `run` belong to the holder of the lane's token.
+/// The data plane as the runtime sees it; `ops` implements it. The engine owns it. `select`, `variants`,
+/// `refinements`, `plan`, `runs_inline` and `algorithm_name` are pure: any thread. `step` and `run` belong to the
+/// holder of the lane's token.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -85,7 +86,11 @@ class Executor {
   virtual Result<AlgorithmChoice> select(const BatchShape& shape) const = 0;
   /// The ways to run a batch of this shape that give the same bits; fewer than two if there is nothing to choose.
   virtual std::vector<Variant> variants(const BatchShape& shape) const = 0;
-  /// The plan of one of them for a shape of the same class. Returns kUnsupported if it cannot serve this one.
+  /// The variant, then others that differ from it in how members wait for each other and in how many slots they use;
+  /// the variant alone if there is nothing to choose. All give the same bits.
+  virtual std::vector<Variant> refinements(const BatchShape& shape, const Variant& variant) const = 0;
+  /// The plan of a variant or refinement for a shape of the same class. Returns kUnsupported if it cannot serve this
+  /// one.
   virtual Result<AlgorithmChoice> plan(const BatchShape& shape, const Variant& variant) const = 0;
   /// Whether `step` serves this choice, so that turns can run it.
   virtual bool runs_inline(const AlgorithmChoice& choice) const = 0;

@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kTuneFormat = "rueda choices 1";
+constexpr const char* kTuneFormat = "rueda choices 2";
 constexpr uint8_t kMostShift = 7;
 constexpr int kMostCounted = 1 << 20;  // ranks, hosts, cores
 
@@ -64,6 +64,8 @@ Json json_of(const NamedChoice& named) {
           {"algorithm", named.algorithm},
           {"chunk_shift", variant.chunk_shift},
           {"stores", print_stores(variant.stores)},
+          {"waits", print_waits(variant.sleeps ? Waits::kSleep : Waits::kSpin)},
+          {"lane_slots", print_lane_slots(variant.lane_slots)},
           {"ns_per_byte", named.choice.time}};
 }
 
@@ -95,6 +97,12 @@ NamedChoice choice_from(const Json& json) {
   const auto stores = parse_stores(json.at("stores").get<std::string>());
   if (!stores.ok()) throw std::runtime_error("stores: " + stores.status().sentence());
   named.choice.variant.stores = stores.value();
+  const auto waits = parse_waits(json.at("waits").get<std::string>());
+  if (!waits.ok()) throw std::runtime_error("waits: " + waits.status().sentence());
+  named.choice.variant.sleeps = waits.value() == Waits::kSleep;
+  const auto slots = parse_lane_slots(json.at("lane_slots").get<std::string>());
+  if (!slots.ok()) throw std::runtime_error("lane_slots: " + slots.status().sentence());
+  named.choice.variant.lane_slots = static_cast<uint8_t>(slots.value());
   named.choice.time = json.at("ns_per_byte").get<double>();
   if (!std::isfinite(named.choice.time) || named.choice.time <= 0)
     throw std::runtime_error(fmt::format("ns_per_byte is {}, not a time above 0", named.choice.time));

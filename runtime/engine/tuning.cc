@@ -22,6 +22,9 @@ Tuning::Tuning(const Settings& settings, const Executor& executor, TuneFacts fac
   Tuner::Parts parts;
   parts.now = [] { return SteadyClock::now(); };
   parts.variants = [&executor](const BatchShape& shape) { return executor.variants(shape); };
+  parts.refinements = [&executor](const BatchShape& shape, const Variant& variant) {
+    return executor.refinements(shape, variant);
+  };
   parts.check = settings.autotune_check;
   if (log_) parts.report = [this](const TrialReport& report) { log_->add(report); };
   tuner_.emplace(std::move(parts));

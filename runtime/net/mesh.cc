@@ -34,7 +34,7 @@ Status Mesh::until_moved(const std::function<bool()>& ready, Deadline deadline) 
     channels_->poll();
     return ready();
   };
-  if (channels_->moves_in_poll() && !abort_.raised() && spin(style_, kSpinBudget, look)) return {};
+  if (channels_->moves_in_poll() && !abort_.raised() && spin(style_, spin_, look)) return {};
   return channels_->until(ready, deadline);
 }
 
@@ -43,7 +43,7 @@ Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline)
     channels_->poll();
     return ready() || abort_.raised();
   };
-  if (spin(style_, kSpinBudget, look)) return abort_.raised() ? abort_.why() : Status();
+  if (spin(style_, spin_, look)) return abort_.raised() ? abort_.why() : Status();
   // The steps of bell_steps::sleep with the event loop in place of the futex: read the count, say "asleep", look again.
   // A ring between the read and the look changes the count, which the loop's condition sees.
   FutexBell bell(words(rank_).bell);

@@ -56,6 +56,8 @@ class Mesh {
   bool has_channels() const { return channels_ != nullptr; }
   const Abort& abort() const { return abort_; }
   WaitStyle wait_style() const { return style_; }
+  /// How long waits spin from now on before they sleep. The holder of the lane's token calls it before a batch.
+  void spin_for(std::chrono::microseconds budget) { spin_ = budget; }
 
   /// Waits on shared memory until `ready()`: a bounded spin, then the lane's own doorbell. Returns the abort reason if
   /// the epoch ends, kTimeout at the deadline; after `move_channels_while_waiting` also the failures of
@@ -102,7 +104,7 @@ class Mesh {
     const PhaseScope waiting(phases_, WorkPhase::kWait);
     if (bridge_ != nullptr) return until_either(ready, deadline);
     const bool done =
-        spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline, [&] { return ready() || abort_.raised(); });
+        spin_then_sleep(words(rank_).bell, style_, spin_, deadline, [&] { return ready() || abort_.raised(); });
     if (abort_.raised()) return abort_.why();
     if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
     return {};
@@ -116,6 +118,7 @@ class Mesh {
   std::unique_ptr<ChannelSet> channels_;
   const Abort& abort_;
   WaitStyle style_;
+  std::chrono::microseconds spin_ = kSpinBudget;
   Distances distances_;
   Distance distance_ = Distance::kUnknown;
   SlotLedger ledger_;

@@ -12,7 +12,8 @@ import choices
 
 def row(chosen, stores, microseconds, class_bytes="65536"):
     values = {"set": "0", "operation": "allreduce", "type": "f32", "codec": "none", "ranks": "2", "hosts": "1", "distance": "near",
-              "class_bytes": class_bytes, "short_tensors": "0", "algorithm": "shm_two_shot", "chunk_bytes": "262144"}  # fmt: skip
+              "class_bytes": class_bytes, "short_tensors": "0", "algorithm": "shm_two_shot", "chunk_bytes": "262144",
+              "waits": "spin", "lane_slots": "auto"}  # fmt: skip
     return {**values, "stores": stores, "bytes": class_bytes, "microseconds": str(microseconds), "chosen": chosen}
 
 
@@ -28,14 +29,14 @@ class Choices(unittest.TestCase):
         rows = [row("2", "plain", 20), row("2", "plain", 99, "131072"), row("3", "non-temporal", 10), row("3", "plain", 1)]
         found = choices.pairs_of(rows)
         self.assertEqual([dict(ways) for ways in found.values()],
-                         [{"shm_two_shot, 256 KiB, non-temporal": [(20.0, 10.0, "shm_two_shot, 256 KiB, plain")]}])  # fmt: skip
+                         [{"shm_two_shot, 256 KiB, non-temporal, spin": [(20.0, 10.0, "shm_two_shot, 256 KiB, plain, spin")]}])  # fmt: skip
 
     def test_a_choice_more_than_three_percent_behind_is_missed(self):
         for own_us, missed in ((10.4, True), (10.2, False), (8, False)):
             lines = choices.verdicts(choices.pairs_of(checked(own_us, 10)))
             self.assertEqual(len(lines), 1)
             _, chosen, best, median, low, _, pairs, beside = lines[0]
-            self.assertEqual((chosen, best, pairs, beside), ("shm_two_shot, 256 KiB, plain", "shm_two_shot, 256 KiB, non-temporal", 8, 1))
+            self.assertEqual((chosen, best, pairs, beside), ("shm_two_shot, 256 KiB, plain, spin", "shm_two_shot, 256 KiB, non-temporal, spin", 8, 1))
             self.assertAlmostEqual(median, own_us / 10)
             self.assertEqual(low > choices.MOST_BEHIND, missed)
             self.assertEqual(any("**MISSED**" in line for line in choices.table(lines)), missed)

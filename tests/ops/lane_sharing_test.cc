@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <string_view>
 
@@ -21,7 +22,8 @@ struct Turn {
 /// Overlapping sets, so that a rank always has readers of its slots which are not in the batch at hand.
 const std::vector<std::vector<int>> kSets = {{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2, 3}, {2, 3}, {0, 3}};
 
-/// A fixed mixture of tiny and large one-shots, pipelined two-shots, broadcasts and barriers over all sets.
+/// A fixed mixture of tiny and large one-shots, pipelined two-shots, broadcasts and barriers over all sets, in all
+/// slots of the lane or in fewer.
 std::vector<Turn> mixture(int64_t turns) {
   const Algorithm* const one_shot = &algorithm_named("shm_one_shot");
   const Algorithm* const two_shot = &algorithm_named("shm_two_shot");
@@ -45,6 +47,7 @@ std::vector<Turn> mixture(int64_t turns) {
     turn.test.kind = turn.algorithm->kind;
     turn.test.root = static_cast<int>(next(static_cast<uint32_t>(turn.members.size())));
     if (choice == 7) turn.test.counts.clear();
+    turn.test.lane_slots = std::array<uint8_t, 4>{0, 0, 2, 3}[next(4)];
     order.push_back(std::move(turn));
   }
   return order;
@@ -58,7 +61,9 @@ bool contains(const std::vector<int>& ranks, int rank) {
 Status step_case(const Turn& turn, const Team& team, Mesh& mesh, uint64_t stamp) {
   const CollectiveCase salted = turn.test.salted(stamp);
   const CaseTensors tensors(salted, team, arena_for(*turn.algorithm, turn.test, team.size(), mesh));
-  const Call call = tensors.call(turn.algorithm->plan(turn.test.shape(team.size())), stamp);
+  AlgorithmChoice choice = turn.algorithm->plan(turn.test.shape(team.size()));
+  choice.lane_slots = turn.test.lane_slots;
+  const Call call = tensors.call(choice, stamp);
   StepState state;
   for (;;) {
     const Result<StepResult> result = turn.algorithm->step(call, mesh, state);
@@ -119,10 +124,27 @@ TEST_CASE("A lane with two slots is enough") {
     uint64_t stamp = 0;
     for (const Turn& turn : order) {
       if (turn.algorithm->kind != OpKind::kAllreduce) continue;
-      RUEDA_RETURN_IF_ERROR(run_case(*turn.algorithm, turn.test, team_of(4, rank), mesh, stamp, 512));
+      CollectiveCase test = turn.test;
+      test.lane_slots = 0;
+      RUEDA_RETURN_IF_ERROR(run_case(*turn.algorithm, test, team_of(4, rank), mesh, stamp, 512));
     }
     return Status();
   }) == "");
+}
+
+TEST_CASE("A batch in more slots than there are is refused with both numbers") {
+  for (const int slots : {1, 5}) {
+    LaneRanks lanes(2);
+    const auto results = lanes.run([slots](int rank, Mesh& mesh) {
+      uint64_t stamp = 0;
+      CollectiveCase test;
+      test.counts = {5000};
+      test.lane_slots = static_cast<uint8_t>(slots);
+      return run_case(algorithm_named("shm_two_shot"), test, team_of(2, rank), mesh, stamp);
+    });
+    CHECK(results[0].code() == Code::kInvalidArgument);
+    CHECK(results[0].sentence() == "rank 0: a batch in " + std::to_string(slots) + " slots, of 4; allowed are 2 to 4");
+  }
 }
 
 TEST_CASE("A chunk that does not fit the slots is refused with both numbers") {

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "ops/select.h"
+
 using namespace rueda::core;
 
 namespace {
@@ -66,6 +68,39 @@ TEST_CASE("Only what keeps the bits is tried between hosts") {
   CHECK(shifts == std::set<uint8_t>{0});
   half.deterministic = true;
   CHECK(names(variants(half)) == Names{"direct", "hierarchical"});
+}
+
+TEST_CASE("The fastest way is tried with fewer slots and with the other way to wait") {
+  const auto refined = [](uint64_t bytes, const Settings& settings = Settings()) {
+    const BatchShape shape = sum_of(bytes);
+    const std::vector<Variant> all =
+        refinements_of(algorithms(), settings, shape, variants_of(algorithms(), settings, shape).front());
+    std::set<std::pair<bool, int>> found;
+    for (const Variant& variant : all) {
+      const AlgorithmChoice choice = plan_variant(algorithms(), settings, shape, variant).value();
+      CHECK((choice.sleeps == variant.sleeps && choice.lane_slots == variant.lane_slots));
+      found.emplace(choice.sleeps, choice.lane_slots);
+    }
+    CHECK(found.size() == all.size());
+    return found;
+  };
+  using Found = std::set<std::pair<bool, int>>;
+  CHECK(refined(4u << 20) == Found{{false, 0}, {false, 2}, {true, 0}, {true, 2}});
+  CHECK(refined(64u << 10) == Found{{false, 0}, {true, 0}});  // of one chunk
+  Settings settings;
+  settings.lane_slots = 3;
+  CHECK(refined(4u << 20, settings) == Found{{false, 3}, {true, 3}});
+  settings.waits = Waits::kSleep;
+  CHECK(refined(4u << 20, settings) == Found{{true, 3}});
+  CHECK(select_algorithm(algorithms(), settings, sum_of(4u << 20)).value().sleeps);
+  CHECK(select_algorithm(algorithms(), settings, sum_of(4u << 20)).value().lane_slots == 3);
+  settings.waits = Waits::kSpin;
+  CHECK(refined(4u << 20, settings) == Found{{false, 3}});
+  const BatchShape flat = between_hosts(1u << 20);
+  for (const Variant& variant : variants(flat)) {
+    const bool on_host = std::string(algorithms()[variant.algorithm].name) == "hierarchical";
+    CHECK((refinements_of(algorithms(), Settings(), flat, variant).size() > 1) == on_host);
+  }
 }
 
 TEST_CASE("What a setting names is the same in all variants") {

@@ -361,7 +361,8 @@ std::vector<std::byte> CaseTensors::results() const {
 Status run_case(const Algorithm& algorithm, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes) {
   const BatchShape shape = shape_for(algorithm, test, team.size());
-  const AlgorithmChoice choice = chunk_bytes == 0 ? algorithm.plan(shape) : plan_with(algorithm, shape, chunk_bytes);
+  AlgorithmChoice choice = chunk_bytes == 0 ? algorithm.plan(shape) : plan_with(algorithm, shape, chunk_bytes);
+  choice.lane_slots = test.lane_slots;
   const CollectiveCase salted = test.salted(stamp);
   const CaseTensors tensors(salted, team, arena_for(algorithm, test, team.size(), mesh));
   const Call call = tensors.call(choice, stamp);

@@ -29,6 +29,7 @@ struct CollectiveCase {
   int64_t row = 1;  ///< elements of a row: counts are multiples of it where rows are dealt out, rows where exchanged
   Buffers buffers = Buffers::kInPlace;
   Values values = Values::kExact;
+  uint8_t lane_slots = 0;  ///< as in AlgorithmChoice
   /// Moves the formula along, so that what an earlier batch left in a slot is not right by accident.
   int64_t salt = 0;
 

@@ -52,7 +52,7 @@ TEST_CASE("the choices of a knob are the words that it takes and says it takes")
     }
     CHECK(knob.parse("?", settings).sentence() == "\"?\" is not allowed; allowed: " + listed);
   }
-  CHECK(knobs_with_choices == 7);
+  CHECK(knobs_with_choices == 9);
 }
 
 TEST_CASE("without variables every setting has its documented default") {
@@ -206,6 +206,17 @@ TEST_CASE("stores and the longest chunk take what is allowed and nothing else") 
   CHECK(read({{"RUEDA_CHUNK_BYTES", "128KiB"}}).value().chunk_bytes == 128 << 10);
   CHECK_THAT(failure({{"RUEDA_STORES", "fast"}}), Contains("RUEDA_STORES") && Contains("auto, plain, non-temporal"));
   CHECK_THAT(failure({{"RUEDA_CHUNK_BYTES", "4096"}}), Contains("RUEDA_CHUNK_BYTES") && Contains("64KiB"));
+}
+
+TEST_CASE("waits and slots take what is allowed and nothing else") {
+  CHECK((read({}).value().waits == Waits::kChosen && read({}).value().lane_slots == 0));
+  CHECK(read({{"RUEDA_WAITS", "Sleep"}}).value().waits == Waits::kSleep);
+  CHECK(read({{"RUEDA_WAITS", "spin"}}).value().waits == Waits::kSpin);
+  CHECK(read({{"RUEDA_LANE_SLOTS", "2"}}).value().lane_slots == 2);
+  CHECK(read({{"RUEDA_LANE_SLOTS", "auto"}}).value().lane_slots == 0);
+  CHECK_THAT(failure({{"RUEDA_WAITS", "doze"}}), Contains("RUEDA_WAITS") && Contains("auto, spin, sleep"));
+  for (const char* const slots : {"1", "5", "02", "two"})
+    CHECK_THAT(failure({{"RUEDA_LANE_SLOTS", slots}}), Contains("RUEDA_LANE_SLOTS") && Contains("auto, 2, 3, 4"));
 }
 
 TEST_CASE("an empty value counts as unset") {

@@ -40,6 +40,15 @@ std::vector<Row> rows_of(const std::string& path) {
   return rows;
 }
 
+/// How the batches of a set have waited, and in how many slots.
+std::set<std::string> refinements_of(const std::vector<Row>& rows, const std::string& set) {
+  std::set<std::string> found;
+  for (const Row& row : rows) {
+    if (row.at("set") == set) found.insert(row.at("waits") + " " + row.at("lane_slots"));
+  }
+  return found;
+}
+
 /// Which variants a set's batches have run in.
 std::set<std::string> tried(const std::vector<Row>& rows, const std::string& set) {
   std::set<std::string> variants;
@@ -59,8 +68,8 @@ std::vector<float> input_of(int rank, size_t count) {
 }
 
 /// Sums over the set again and again; each sum has the bits of the first.
-void sum_often(Engine& engine, int rank, SetId set, const std::string& name, int times) {
-  const std::vector<float> input = input_of(rank, 16 << 10);
+void sum_often(Engine& engine, int rank, SetId set, const std::string& name, int times, size_t count = 16 << 10) {
+  const std::vector<float> input = input_of(rank, count);
   std::vector<float> first;
   for (int i = 0; i < times; ++i) {
     std::vector<float> values = input;
@@ -110,6 +119,27 @@ TEST_CASE("a job's batches run in several variants with the same bits, and the l
   }
 }
 
+TEST_CASE("the way that was found is tried with other waits and fewer slots, with the same bits") {
+  const rueda::test::TemporaryFolder folder;
+  EngineRanks::Options options = logged(2, folder.file("trials.csv"));
+  options.settings.tune_file = folder.file("choices.json");
+  TuneFile kept = kept_for(options);
+  for (NamedChoice& named : kept.choices) {
+    named.choice.batches.size = size_class(1 << 20);
+    named.choice.variant.sleeps = true;
+    named.choice.variant.lane_slots = 2;
+  }
+  options.settings.autotune_check = true;  // all ways run beside the kept one, whatever their times
+  REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept)).ok());
+  EngineRanks::run(options,
+                   [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60, (1 << 20) / 4); });
+  const std::vector<Row> rows = rows_of(options.settings.autotune_log);
+  CHECK(refinements_of(rows, "0") == std::set<std::string>{"spin auto", "sleep auto", "spin 2", "sleep 2"});
+  for (const Row& row : rows) {
+    if (row.at("chosen") == "2") CHECK(row.at("waits") + " " + row.at("lane_slots") == "sleep 2");
+  }
+}
+
 TEST_CASE("a check times the choice beside every way, with the same bits") {
   const rueda::test::TemporaryFolder folder;
   EngineRanks::Options options = logged(2, folder.file("trials.csv"));
@@ -130,6 +160,8 @@ TEST_CASE("a check times the choice beside every way, with the same bits") {
   CHECK(own >= 20);
   CHECK(others.size() >= 20);
   CHECK(tried(others, "0").size() >= 4);
+  CHECK(refinements_of(others, "0") ==
+        std::set<std::string>{"spin auto", "sleep auto"});  // one chunk: slots mean nothing
 }
 
 TEST_CASE("a process set without rank 0 is tuned by what its own ranks measure") {
@@ -151,6 +183,7 @@ TEST_CASE("what settings name is not tried, and without tuning nothing is") {
   plain.settings.stores = Stores::kPlain;
   plain.settings.allreduce_algorithm = "shm_two_shot";
   plain.settings.chunk_bytes = 64 << 10;
+  plain.settings.waits = Waits::kSpin;
   EngineRanks::Options off = logged(2, folder.file("off.csv"));
   off.settings.autotune = false;
   for (const EngineRanks::Options& options : {plain, off}) {
