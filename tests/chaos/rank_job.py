@@ -19,7 +19,7 @@ from holding import refuse_pidfds
 from marks import marked
 
 ROOT = str(pathlib.Path(__file__).parents[2])
-PATIENCE = 120  # seconds; a job that needs them is broken
+PATIENCE = 240  # seconds; a job that needs them is broken
 OVER = re.compile(r"the epoch is over, (?:([\d.]+) ms after the first evidence|before any evidence)")
 TOLD = re.compile(r"(?:\[(\d+)\]<stdout>:)?(pid|failed|wrong|done) (\w+) ?(.*)")
 # The environments of Python in which rank.py finds a framework, of scripts/setup; the first that is there.
@@ -63,7 +63,9 @@ class RankJob:
         self.jobs = self._start_by_hand(environment) if options.by_hand else [self._start_hvdrun(environment)]
 
     def _start_hvdrun(self, environment):
-        words = [os.path.join(self.options.bin, "hvdrun"), "-np", str(self.options.ranks), "-H", self.listed, *self.program]
+        # Interpreters may take their time to start beside other work.
+        flags = ["--start-timeout", str(PATIENCE - 40), "-np", str(self.options.ranks), "-H", self.listed]
+        words = [os.path.join(self.options.bin, "hvdrun"), *flags, *self.program]
         return self._start(words, environment, None)
 
     def _start_by_hand(self, environment):
@@ -130,6 +132,8 @@ class RankJob:
         others = [rank for rank in self.hosts if rank not in blow.victims]
         self.until(lambda: all(rank in self.failures for rank in others) or self.over(), "the survivors' errors")
         names = [self.name_of(rank) if blow.exact else f"rank {rank}" for rank in blow.victims] or [""]
+        if self.options.by_hand and 0 in blow.victims and not blow.exact:
+            names.append("store at ")  # rank 0 has it, and one that lets nobody in can tell nobody
         for rank in others:
             _, sentence = self.failures.get(rank, (0, "nothing"))
             right = any(name in sentence for name in names) and any(cause in sentence for cause in blow.causes)
@@ -176,7 +180,8 @@ class RankJob:
     def left(self):
         """What the job has left behind, as sentences."""
         left = [f"process {pid}" for pid in marked(self.mark)] + self.room.left()
-        return left + [f"file {path}" for path in self.temporary.rglob("*")]
+        # Frameworks that are killed leave files of their own.
+        return left + [f"file {path}" for path in self.temporary.rglob("*") if self.options.program == "c" or "rueda" in path.name]
 
     def until_nothing_left(self, seconds):
         """Gives the job's rest some seconds to end. Returns when there was nothing left, or complains and ends it."""
