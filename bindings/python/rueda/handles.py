@@ -144,3 +144,20 @@ class Handle:
     def __del__(self) -> None:
         if self._number != 0:
             self._session.kept.adopt(self._number, (self._loan, self._kept))
+
+
+def enqueue(make: Callable[..., Handle], session: Session, start: Callable[..., int], arguments: Sequence[Any], loan: Any,
+            finish: Optional[Callable[[Handle], Any]] = None, kept: Any = None, names: Sequence[Key] = ()) -> Handle:
+    """Enqueues an operation by start(*arguments), a function of the library, and returns its handle. make: Handle, or what
+    takes the same arguments.
+
+    An exception may come between the two, as of Ctrl-C. The session then keeps what is lent until it ends, since nobody
+    knows the operation's number.
+    """
+    number = None
+    try:
+        number = start(*arguments)
+        return make(session, number, loan, finish, kept, names)
+    except BaseException:
+        session.kept.keep_unless_refused(number, (loan, kept, make))
+        raise

@@ -3,7 +3,7 @@
 from typing import Any, List, Optional
 
 from rueda._native import ffi, lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.object_bytes import decode, encode
 from rueda.operations import ALLGATHER, BROADCAST, encode_name, make_options, root_of
 from rueda.outputs import take_bytes
@@ -16,8 +16,8 @@ def _broadcast_bytes(data: bytearray, root_rank: int, name: str, process_set: Pr
     session, memory = current(), ffi.from_buffer(data)
     address = int(ffi.cast("uintptr_t", memory))
     options = make_options(BROADCAST, id_of(process_set), rank=root_rank)
-    number = lib.rueda_py_start(session.pointer, encode_name(name), options, (address, lib.RUEDA_U8, 1), [len(data)], address)
-    Handle(session, number, memory).wait()
+    arguments = session.pointer, encode_name(name), options, (address, lib.RUEDA_U8, 1), [len(data)], address
+    enqueue(Handle, session, lib.rueda_py_start, arguments, memory).wait()
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
@@ -53,6 +53,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     session, source = current(), ffi.from_buffer(data)
     view = int(ffi.cast("uintptr_t", source)), lib.RUEDA_U8, 1
     options = make_options(ALLGATHER, id_of(process_set))
-    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, [len(data)], 0, ffi.NULL, ffi.NULL)
-    pieces = Handle(session, number, source, lambda handle: take_bytes(handle, len(ranks_of(process_set)))).wait()
+    arguments = session.pointer, encode_name(name), options, view, [len(data)], 0, ffi.NULL, ffi.NULL
+    handle = enqueue(Handle, session, lib.rueda_py_start_rows, arguments, source, lambda ended: take_bytes(ended, len(ranks_of(process_set))))
+    pieces = handle.wait()
     return [decode(piece, "allgather_object", rank, failure) for rank, piece in zip(ranks_of(process_set), pieces)]

@@ -2,12 +2,12 @@
 
 import functools
 import operator
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 from rueda import errors, names
 from rueda._native import ffi, lib
 from rueda.arguments import warn_user
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.session import Session
 
 Average = lib.RUEDA_AVERAGE
@@ -110,14 +110,16 @@ def encode_name(name: Any) -> Any:
     return encoded
 
 
-def start_group(session: Session, name: Any, options: Options, views: Sequence[View], outputs: Sequence[int]) -> Tuple[int, Sequence[names.Key]]:
-    """Enqueues all tensors as one group, or none of them. Returns the number and the names that Handle takes. outputs:
-    an address for each tensor."""
+def start_group(make: Callable[..., Handle], session: Session, name: Any, options: Options, views: Sequence[View],
+                outputs: Sequence[int], loan: Any, finish: Callable[[Handle], Any]) -> Handle:
+    """Enqueues all tensors as one group, or none of them. outputs: an address for each tensor. make, loan, finish: as for
+    enqueue()."""
     encoded = encode_name(name)
     claimed = names.claim(session, encoded, options, len(views))
     tensors = [(address, dtype, len(extents)) for address, dtype, extents in views]
     extents = [extent for view in views for extent in view[2]]
-    return lib.rueda_py_start_group(session.pointer, encoded, options, len(views), tensors, extents, outputs), claimed
+    arguments = session.pointer, encoded, options, len(views), tensors, extents, outputs
+    return enqueue(make, session, lib.rueda_py_start_group, arguments, loan, finish, None, claimed)
 
 
 def source_of(handle: Handle) -> int:

@@ -17,7 +17,7 @@ from typing import Any, Iterator, Tuple, Union
 
 from rueda import launch, plans, run_answers, run_elastic, session, watchers
 from rueda._native import ffi, lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.operations import BROADCAST, make_options
 
 
@@ -29,8 +29,8 @@ def _number_of(name: str) -> int:
 def _copy_of_rank_0(buffer: Any) -> None:
     here, memory = session.current(), ffi.from_buffer(buffer, require_writable=True)
     address = int(ffi.cast("uintptr_t", memory))
-    number = lib.rueda_py_start(here.pointer, ffi.NULL, make_options(BROADCAST, 0), (address, lib.RUEDA_U8, 1), [len(buffer)], address)
-    Handle(here, number, memory).wait()
+    arguments = here.pointer, ffi.NULL, make_options(BROADCAST, 0), (address, lib.RUEDA_U8, 1), [len(buffer)], address
+    enqueue(Handle, here, lib.rueda_py_start, arguments, memory).wait()
 
 
 @contextlib.contextmanager

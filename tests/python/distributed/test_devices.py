@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from test_interrupts import interrupt_a_wait
 from test_torch_distributed import PROGRAMS, hvdrun, torchrun
 
 import rueda
@@ -68,6 +69,18 @@ def test_training_where_tensors_lie_equals_training_on_the_host(reached):
 @pytest.mark.parametrize("reached", ["nccl"], indirect=True)
 def test_gradients_go_in_batches_behind_their_streams_and_ctrl_c_loses_no_memory(reached):
     assert hvdrun("device_hooks.py", ranks=2).count("ok") == 2
+
+
+@pytest.mark.parametrize("reached", ["nccl", pytest.param("staged", marks=pytest.mark.long)], indirect=True)
+def test_an_interrupt_after_an_enqueue_leaves_its_memory_to_the_device(reached):
+    assert torchrun("interrupted_starts.py", "standin", ranks=2).count("ok") == 2
+
+
+@pytest.mark.parametrize("reached", ["nccl"], indirect=True)
+@pytest.mark.parametrize("kind", ["ddp", pytest.param("wait", marks=pytest.mark.long)])
+def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come(reached, kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("RUEDA_TIMEOUT_SECONDS", "200")
+    interrupt_a_wait(kind, tmp_path)
 
 
 @pytest.mark.parametrize("reached", ["nccl"], indirect=True)

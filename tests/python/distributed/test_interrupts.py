@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from test_torch_distributed import torchrun
 
 PROGRAM = pathlib.Path(__file__).parent / "programs" / "interrupted.py"
 pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"),
@@ -31,11 +32,10 @@ def run(text):
     assert (done.stdout, done.returncode) == ("ended\n", 0), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("kind", ["ddp", "wait", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("hook", "then"))])
-def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come_and_the_operation_goes_on(kind, tmp_path, monkeypatch):
-    monkeypatch.setenv("RUEDA_TIMEOUT_SECONDS", "200")
+def interrupt_a_wait(kind, folder):
+    """Rank 0 gets a SIGINT while it waits for rank 1, which then goes on."""
     command = [sys.executable, str(PROGRAM)]
-    ranks = [subprocess.Popen([*command, str(rank), str(tmp_path / "store"), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ranks = [subprocess.Popen([*command, str(rank), str(folder / "store"), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) for rank in (0, 1)]  # fmt: skip
     try:
         interrupted = ranks[0].stdout.readline()  # while rank 1 is not let go on
@@ -47,6 +47,16 @@ def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come_and_the_operatio
     if kind in ("ddp", "hook"):  # here the signal cannot come before PyTorch waits
         assert interrupted == "interrupted in C++\n"
     assert [output for output, _ in outputs] == ["ended\n"] * 2, outputs
+
+
+@pytest.mark.parametrize("kind", ["ddp", "wait", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("hook", "then"))])
+def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come_and_the_operation_goes_on(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("RUEDA_TIMEOUT_SECONDS", "200")
+    interrupt_a_wait(kind, tmp_path)
+
+
+def test_an_interrupt_after_an_enqueue_leaves_its_memory_to_the_library():
+    assert torchrun("interrupted_starts.py", ranks=2).count("ok") == 2
 
 
 def test_a_programs_own_wakeup_descriptor_stays_and_ours_goes_with_the_last_group():

@@ -4,7 +4,7 @@ from typing import Any, Callable, List, NamedTuple, Tuple
 
 from rueda import session
 from rueda._native import ffi, lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.objects import allgather_object, broadcast_object
 from rueda.operations import ALLREDUCE, BitOr, make_options
 from rueda.plans import HostUpdateResult
@@ -89,8 +89,8 @@ def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostU
         return newest, kinds
     memory = ffi.new("int64_t*", int(kinds))
     address = int(ffi.cast("uintptr_t", memory))
-    number = lib.rueda_py_start(current.pointer, _CHECK, make_options(ALLREDUCE, 0, BitOr), (address, lib.RUEDA_I64, 1), [1], address)
-    Handle(current, number, memory).wait()
+    arguments = current.pointer, _CHECK, make_options(ALLREDUCE, 0, BitOr), (address, lib.RUEDA_I64, 1), [1], address
+    enqueue(Handle, current, lib.rueda_py_start, arguments, memory).wait()
     return newest, HostUpdateResult(memory[0])
 
 

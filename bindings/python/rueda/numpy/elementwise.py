@@ -6,7 +6,7 @@ import numpy
 
 from rueda import names, operations
 from rueda._native import lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.numpy.arrays import array_of, dtype_number, in_place, listed, view_of
 from rueda.numpy.compression import Compression, reduced
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Options, make_options
@@ -19,8 +19,8 @@ def start(options: Options, array: numpy.ndarray, output: numpy.ndarray, name: A
     session = current()
     tensor, encoded = (array.ctypes.data, dtype_number(array, options.kind), array.ndim), operations.encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start(session.pointer, encoded, options, tensor, array.shape, output.ctypes.data)
-    return Handle(session, number, (output, array), lambda handle: output, None, claimed)
+    arguments = session.pointer, encoded, options, tensor, array.shape, output.ctypes.data
+    return enqueue(Handle, session, lib.rueda_py_start, arguments, (output, array), lambda handle: output, None, claimed)
 
 
 def reduction(kind: int, op: int, codec: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:
@@ -37,8 +37,8 @@ def dense(tensor: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
 def _start_group(name: Optional[str], options: Options, sources: Sequence[numpy.ndarray], outputs: List[numpy.ndarray]) -> Handle:
     session = current()
     views = [view_of(source, options.kind) for source in sources]
-    number, claimed = operations.start_group(session, name, options, views, [output.ctypes.data for output in outputs])
-    return Handle(session, number, (sources, outputs), lambda handle: outputs, None, claimed)
+    addresses = [output.ctypes.data for output in outputs]
+    return operations.start_group(Handle, session, name, options, views, addresses, (sources, outputs), lambda handle: outputs)
 
 
 def allreduce_async(tensor: Any, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,

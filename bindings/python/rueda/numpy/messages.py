@@ -6,7 +6,7 @@ import numpy
 
 from rueda import operations
 from rueda._native import lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.numpy.arrays import array_of, in_place, view_of
 from rueda.operations import RECV, SEND, Options, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
@@ -16,8 +16,8 @@ from rueda.session import current
 def _start(name: Any, options: Options, array: numpy.ndarray) -> Handle:
     session = current()
     address, dtype, extents = view_of(array, options.kind)
-    number = lib.rueda_py_start_message(session.pointer, operations.encode_name(name), options, (address, dtype, array.ndim), extents)
-    return Handle(session, number, array)
+    arguments = session.pointer, operations.encode_name(name), options, (address, dtype, array.ndim), extents
+    return enqueue(Handle, session, lib.rueda_py_start_message, arguments, array)
 
 
 def send_async(tensor: Any, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:

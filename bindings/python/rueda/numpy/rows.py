@@ -10,7 +10,7 @@ import numpy
 from rueda import names, operations
 from rueda._native import ffi, lib
 from rueda.arguments import splits_of
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.numpy.arrays import array_of, in_place, listed, view_of
 from rueda.numpy.compression import Compression, reduced
 from rueda.numpy.elementwise import reduction
@@ -39,16 +39,15 @@ def _start(name: Optional[str], options: Options, source: numpy.ndarray, finish:
     address, dtype, extents = view_of(source, options.kind)
     encoded = encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, options, (address, dtype, source.ndim), extents, 0, ffi.NULL,
-                                     ffi.NULL if splits is None else splits)  # fmt: skip
-    return Handle(session, number, source, finish, None, claimed)
+    view, counts = (address, dtype, source.ndim), ffi.NULL if splits is None else splits
+    arguments = session.pointer, encoded, options, view, extents, 0, ffi.NULL, counts
+    return enqueue(Handle, session, lib.rueda_py_start_rows, arguments, source, finish, None, claimed)
 
 
 def _start_group(name: Optional[str], options: Options, arrays: Sequence[Any]) -> Handle:
     session, sources = current(), [_rows(array) for array in listed(arrays)]
     views = [view_of(source, options.kind) for source in sources]
-    number, claimed = operations.start_group(session, name, options, views, [0] * len(views))
-    return Handle(session, number, sources, lambda handle: _take(handle, sources), None, claimed)
+    return operations.start_group(Handle, session, name, options, views, [0] * len(views), sources, lambda handle: _take(handle, sources))
 
 
 def allgather_async(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
@@ -153,9 +152,9 @@ def reducescatter_async_(tensor: numpy.ndarray, name: Optional[str] = None, op: 
     address, dtype, extents = view_of(tensor, REDUCESCATTER)
     encoded = encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, options, (address, dtype, tensor.ndim), extents, own.ctypes.data,
-                                     own.shape, ffi.NULL)  # fmt: skip
-    return Handle(session, number, own, None, None, claimed)
+    view = address, dtype, tensor.ndim
+    arguments = session.pointer, encoded, options, view, extents, own.ctypes.data, own.shape, ffi.NULL
+    return enqueue(Handle, session, lib.rueda_py_start_rows, arguments, own, None, None, claimed)
 
 
 def reducescatter_(tensor: numpy.ndarray, name: Optional[str] = None, op: int = Average,

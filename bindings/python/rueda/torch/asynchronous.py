@@ -105,7 +105,6 @@ def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Te
         results.append(source if replace else torch.empty_like(source))
         views.append((source.data_ptr(), tensors.dtype_number(source, options.kind), extents))
     addresses = [result.data_ptr() for result in results]
-    number, claimed = operations.start_group(session, name, placed.options_at(place, options), views, addresses)
 
     def finish(handle: Handle) -> List[torch.Tensor]:
         if not replace:
@@ -113,7 +112,8 @@ def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Te
         copied = place is None and not all(tensor.is_cpu for tensor in inputs)
         return [tensor.detach().copy_(result) for tensor, result in zip(inputs, results)] if copied else list(inputs)
 
-    return placed.handle_of(place, session, number, (sources, results, inputs), finish, None, claimed)
+    return operations.start_group(placed.handles_at(place), session, name, placed.options_at(place, options), views, addresses,
+                                  (sources, results, inputs), finish)  # fmt: skip
 
 
 def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:

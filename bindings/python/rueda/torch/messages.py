@@ -11,7 +11,7 @@ import torch
 
 from rueda import operations
 from rueda._native import lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.operations import RECV, SEND, Options, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
@@ -23,8 +23,8 @@ def start_message(session: Session, name: Any, options: Options, tensor: torch.T
     returns it."""
     extents, place = tensors.in_place(tensor), placed.place_of(tensor)
     view = tensor.data_ptr(), tensors.dtype_number(tensor), len(extents)
-    number = lib.rueda_py_start_message(session.pointer, name, placed.options_at(place, options), view, extents)
-    return placed.handle_of(place, session, number, tensor)
+    arguments = session.pointer, name, placed.options_at(place, options), view, extents
+    return enqueue(placed.handles_at(place), session, lib.rueda_py_start_message, arguments, tensor)
 
 
 def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,

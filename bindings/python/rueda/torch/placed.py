@@ -10,6 +10,7 @@ tensors if the plug-in is missing.
 """
 
 import contextlib
+import functools
 import math
 import traceback
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
@@ -254,6 +255,11 @@ def is_launched(handle: Handle) -> bool:
 def place_in(handle: Handle) -> Optional[Place]:
     """The place at which the handle's operation was enqueued; None if that is the host. Before the first wait's end."""
     return handle._place if isinstance(handle, _Placed) else None
+
+
+def handles_at(place: Optional[Place]) -> Callable[..., Handle]:
+    """What makes the handles of operations at this place, for enqueue()."""
+    return Handle if place is None else functools.partial(handle_of, place)
 
 
 def handle_of(place: Optional[Place], session: Any, *arguments: Any) -> Handle:

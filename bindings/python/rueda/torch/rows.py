@@ -12,7 +12,7 @@ from rueda import names, operations
 from rueda._native import ffi, lib
 from rueda.arguments import splits_of
 from rueda.errors import UnsupportedError
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Adasum, Average, Options, encode_name, make_options
 from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
@@ -63,9 +63,9 @@ def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, fini
     session, source = current(), _rows(tensor, options)
     view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()), encode_name(name)
     claimed, place = names.claim(session, encoded, options), placed.place_of(source)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, placed.options_at(place, options), view, source.shape, 0, ffi.NULL,
-                                     ffi.NULL if splits is None else splits)  # fmt: skip
-    return placed.handle_of(place, session, number, source, finish, None, claimed)
+    counts = ffi.NULL if splits is None else splits
+    arguments = session.pointer, encoded, placed.options_at(place, options), view, source.shape, 0, ffi.NULL, counts
+    return enqueue(placed.handles_at(place), session, lib.rueda_py_start_rows, arguments, source, finish, None, claimed)
 
 
 def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor]) -> Handle:
@@ -76,8 +76,8 @@ def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[tor
     session, place = current(), placed.common_place(inputs)
     sources = [_rows(tensor if place is not None else tensors.on_host(tensor), options) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source, options.kind), source.shape) for source in sources]
-    number, claimed = operations.start_group(session, name, placed.options_at(place, options), views, [0] * len(views))
-    return placed.handle_of(place, session, number, sources, lambda handle: take(handle, inputs), None, claimed)
+    return operations.start_group(placed.handles_at(place), session, name, placed.options_at(place, options), views, [0] * len(views),
+                                  sources, lambda handle: take(handle, inputs))  # fmt: skip
 
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
@@ -155,9 +155,10 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     own, place = memory[first:last], placed.place_of(memory)
     view, encoded = (memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim()), encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, placed.options_at(place, options), view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL)
+    arguments = session.pointer, encoded, placed.options_at(place, options), view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL
     copied = place is None and not tensor.is_cpu
-    handle = placed.handle_of(place, session, number, own, lambda _: result.copy_(own) if copied else result, None, claimed)
+    handle = enqueue(placed.handles_at(place), session, lib.rueda_py_start_rows, arguments, own,
+                     lambda _: result.copy_(own) if copied else result, None, claimed)  # fmt: skip
     tensors.count_change(tensor)
     return handle
 

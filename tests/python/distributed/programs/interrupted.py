@@ -1,5 +1,5 @@
 """Rank 1 begins an operation only after it has read a line. Rank 0 gets a SIGINT while it waits for rank 1 in PyTorch's C++.
-Usage, for each rank: interrupted.py RANK FILE ddp|hook|wait|then. FILE: of the store."""
+Usage, for each rank: interrupted.py RANK FILE ddp|hook|wait|then. FILE: of the store. On a stand-in device, if there is one."""
 
 import os
 import signal
@@ -14,19 +14,26 @@ from torch.nn.parallel import DistributedDataParallel
 from rueda.torch.distributed import interrupts
 
 torch.set_num_threads(1)
+device = "cpu"
+if "STAND_IN_DEVICE" in os.environ:
+    import stand_in_device
+
+    device = stand_in_device.NAME
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs have none
 rank, file, kind = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 dist.init_process_group("rueda", init_method=f"file://{file}", rank=rank, world_size=2)
-model = DistributedDataParallel(torch.nn.Linear(8, 2))
+if device != "cpu":
+    stand_in_device.choose(rank)
+model = DistributedDataParallel(torch.nn.Linear(8, 2).to(device))
 if kind == "hook":
     model.register_comm_hook(None, fp16_compress_hook)
 
 
 def step():
     if kind in ("ddp", "hook"):
-        model(torch.ones(4, 8)).sum().backward()
+        model(torch.ones(4, 8, device=device)).sum().backward()
         return
-    future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+    future = dist.all_reduce(torch.ones(4, device=device), async_op=True).get_future()
     (future if kind == "wait" else future.then(lambda ended: ended.value())).wait()
 
 

@@ -9,7 +9,7 @@ import torch
 
 from rueda import operations, session
 from rueda._native import ffi, lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.operations import ALLGATHER, ALLTOALL, GATHER, REDUCESCATTER, SCATTER, encode_name
 from rueda.outputs import received_splits
 from rueda.torch import graphs, placed, rows
@@ -57,8 +57,8 @@ class RowsGroup(StartingGroup):
         here, view = session.current(), (source.data_ptr(), dtype_number(source), source.dim())
         address, shape = (0, ffi.NULL) if output is None else (output.data_ptr(), output.shape)
         place = placed.place_of(source)
-        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), placed.options_at(place, options), view, source.shape, address, shape, splits)
-        return placed.handle_of(place, here, number, (source, output))
+        call = here.pointer, encode_name(name), placed.options_at(place, options), view, source.shape, address, shape, splits
+        return enqueue(placed.handles_at(place), here, lib.rueda_py_start_rows, call, (source, output))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
         """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's

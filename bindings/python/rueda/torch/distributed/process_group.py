@@ -12,7 +12,7 @@ import torch
 
 from rueda import errors, operations, session
 from rueda._native import lib
-from rueda.handles import Handle
+from rueda.handles import Handle, enqueue
 from rueda.operations import ALLREDUCE, BROADCAST, RECV, REDUCE, SEND, encode_name
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.torch import graphs, placed
@@ -151,8 +151,8 @@ class RuedaGroup(RowsGroup):
             flat = reached.to_change(arguments.flat(results[0]))
             options = self._options(REDUCE, arguments.operator(wanted), root)
             view, place = (flat.data_ptr(), dtype_number(flat), 1), placed.place_of(flat)
-            number = lib.rueda_py_start(here.pointer, encode_name(name), placed.options_at(place, options), view, flat.shape, flat.data_ptr())
-            return reached.filled_by(placed.handle_of(place, here, number, flat))
+            call = here.pointer, encode_name(name), placed.options_at(place, options), view, flat.shape, flat.data_ptr()
+            return reached.filled_by(enqueue(placed.handles_at(place), here, lib.rueda_py_start, call, flat))
 
         return self._work(start, results, given=(opts, timeout))
 
