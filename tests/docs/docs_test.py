@@ -124,9 +124,10 @@ class Documents(unittest.TestCase):
         return found
 
     def test_every_test_of_the_lessons_exists(self):
-        sources = glob.glob(self.path("tests/**/*_test.cc"), recursive=True) + glob.glob(self.path("tests/**/*_test.py"), recursive=True)
+        forms = "tests/**/*_test.cc", "tests/**/*_test.py", "tests/python/**/test_*.py"
+        sources = [path for form in forms for path in glob.glob(self.path(form), recursive=True)]
         texts = [self.read(os.path.relpath(path, self.root)) for path in sources]
-        tests = {name for text in texts for name in re.findall(r'TEST_CASE\("([^"]+)"', text) + re.findall(r"def (test_\w+)", text)}
+        tests = {name for text in texts for name in re.findall(r'TEST_CASE\(\s*"([^"]+)"', text) + re.findall(r"def (test_\w+)", text)}
         rows = re.findall(r"^\| .*? \| (`.*`) \|$", self.read("tests/LESSONS.md"), re.M)
         self.assertGreater(len(rows), 20)
         for row in rows:
