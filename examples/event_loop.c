@@ -28,7 +28,8 @@ static int start(rueda_session* session, struct work* work) {
       .struct_size = sizeof tensor, .data = work->values, .dtype = RUEDA_F32, .dimensions = 1, .shape = shape};
   rueda_op_options options = {.struct_size = sizeof options, .name_id = work->name, .drain = 1, .drain_context = work};
   rueda_handle handle;
-  for (int i = 0; i < kCount; ++i) work->values[i] = (float)(rueda_rank(session) + 1);
+  const float mine = (float)(rueda_rank(session) + 1);
+  for (int i = 0; i < kCount; ++i) work->values[i] = mine;
   return rueda_allreduce_async(session, &tensor, &tensor, RUEDA_SUM, &options, &handle);
 }
 
