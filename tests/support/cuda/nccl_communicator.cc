@@ -67,6 +67,11 @@ NcclResult NcclState::begin(const std::string& function) {
   return failing->second.second;
 }
 
+bool NcclState::hangs(const std::string& function) {
+  const std::lock_guard lock(mutex);
+  return hanging == function;
+}
+
 void NcclState::pass(const std::string& function) {
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return hanging != function; });
@@ -87,6 +92,8 @@ NcclResult StandinCommunicator::meet(int device) {
   BoardMember& own = members[static_cast<size_t>(shared_->rank)];
   own.gpu.back() = static_cast<char>(device);  // of this host
   static_cast<void>(::gethostname(own.gpu.data(), own.gpu.size() - 1));
+  const auto goes_on = [] { return !NcclState::one().hangs("ncclCommInitRankConfig"); };
+  if (!look_until(shared_->stop, goes_on)) return NcclResult::kInternalError;
   own.joined.store(1);
   const bool met = look_until(shared_->stop, [&] {
     for (int r = 0; r < shared_->ranks; ++r) {

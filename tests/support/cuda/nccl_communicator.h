@@ -20,6 +20,8 @@ struct NcclState {
   static NcclState& one();
   /// Each function of NCCL begins with it: what the call has to return without doing anything, or kSuccess.
   cuda::NcclResult begin(const std::string& function);
+  /// Whether the function is to hang now.
+  bool hangs(const std::string& function);
   /// Blocks while the function hangs.
   void pass(const std::string& function);
 
