@@ -6,7 +6,7 @@ own. None of them but reset() blocks.
 
 import enum
 import math
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional
 
 from rueda import errors, process_sets, session, watchers
 from rueda._native import ffi, lib
@@ -37,8 +37,20 @@ class Membership(NamedTuple):
     waits: bool  # whether this worker is new and outside of the job: plan, rank and size are as if it had come to it
 
 
+# Called with what each membership() returns: its descriptor is not readable any more then, for whoever waits for it.
+listeners: List[Callable[[Membership], None]] = []
+
+
 def membership() -> Membership:
     """Where this rank stands. Any thread may call it. Raises NotInitializedError before init()."""
+    where = membership_untold()
+    for hear in tuple(listeners):
+        hear(where)
+    return where
+
+
+def membership_untold() -> Membership:
+    """membership() for a listener, which does not tell it to listeners."""
     info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
     errors.check(lib.rueda_membership(session.current().local, info))
     return Membership(info.plan, info.rank, info.size, info.notices, info.pending_plan, HostUpdateResult(info.pending), info.newcomers,
