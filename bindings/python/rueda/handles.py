@@ -12,7 +12,10 @@ from rueda.session import Session
 # Held while a result is made, so that every thread that waits for the handle finds it complete.
 _ending = threading.RLock()
 
-_INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
+_INTERRUPTED, _TIMEOUT, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_TIMEOUT, lib.RUEDA_OK
+# A signal that comes just before the library blocks, or to another thread, wakes no wait. Its handler runs after so many
+# seconds at the latest.
+_LOOK = 1.0
 
 
 class Handle:
@@ -80,9 +83,12 @@ class Handle:
     def _wait(self, timeout: Optional[float]) -> None:
         number, wait = self._number, self._wait_once
         if timeout is None:
-            code = wait(number, -1.0)
-            while code == _INTERRUPTED:  # Python has run the signal's handler; an exception of it leaves this loop
-                code = wait(number, -1.0)
+            code = wait(number, _LOOK)
+            # Python has run the handlers of signals meanwhile; an exception of one leaves this loop.
+            while code == _INTERRUPTED or (code == _TIMEOUT and lib.rueda_poll(number) == 0):
+                code = wait(number, _LOOK)
+            if code == _TIMEOUT:  # of the wait, perhaps, and the operation has ended since
+                code = wait(number, 0.0)
         else:
             deadline = time.monotonic() + timeout
             code = wait(number, max(0.0, timeout))
