@@ -47,8 +47,9 @@ def follow(one, options):
             rows["hvdrun"].append(measured(one.process.pid))
             rows["agent"].append(measured(agent))
         if number % options.kill_every == 0 and number < options.resets - options.kill_every // 2:
-            victims = sorted(line["worker"] for line in one.told("plan") if line["plan"] == max(each["plan"] for each in one.told("plan")))
-            one.kill(victims[-1], signal.SIGKILL)
+            told = one.told("plan")  # once: more may be told meanwhile
+            newest = max(line["plan"] for line in told)
+            one.kill(max(line["worker"] for line in told if line["plan"] == newest), signal.SIGKILL)
             kills += 1
     return rows, kills
 
