@@ -329,6 +329,15 @@ def test_the_root_is_who_has_the_latest_commit_and_nothing_is_sent_if_all_have_i
     assert agreement.choose(views) == (wanted, root)
 
 
+def test_ranks_at_one_commit_are_equal_unless_only_some_of_them_were_interrupted():
+    """One that was interrupted has its present state, one that has failed its commit."""
+    interrupted, failed = (agreement._View(True, 0, 5, False, interrupted=way) for way in (True, False))
+    assert agreement.choose([interrupted, interrupted]) == (False, 0)
+    assert agreement.choose([failed, failed]) == (False, 0)
+    assert agreement.choose([failed, interrupted]) == (True, 0)
+    assert agreement.choose([interrupted, failed]) == (True, 0)
+
+
 def stepping(point, clean=True, shared=True, commits=0):
     return agreement._View(shared, 0, commits, True, True, clean, point)
 

@@ -28,6 +28,7 @@ class Standing:
         self.commits = 0  # since the training began, whichever rank began it
         self.saves = 0  # how often the state, or a part of it, was saved
         self.committed_saves = -1  # how many of these there were when it was last committed, or made equal to the others'
+        self.interrupted = False  # whether this rank has left its last plan by a notice, with its present state
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.came_late = False  # whether this worker has come to a job that was running
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
@@ -62,6 +63,7 @@ class _View(NamedTuple):
     clean: bool = False
     point: Point = START  # of the present state if that is clean, else of the last commit
     came_late: bool = False
+    interrupted: bool = False
 
     @property
     def progress(self) -> Tuple[Any, ...]:
@@ -72,7 +74,8 @@ class _View(NamedTuple):
 def _view_of(standing: Standing, wants_sync: bool) -> _View:
     clean = standing.shared and standing.clean
     point = standing.point if clean else standing.saved_at
-    return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point, standing.came_late)
+    return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point, standing.came_late,
+                 standing.interrupted)  # fmt: skip
 
 
 def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostUpdateResult) -> Tuple[int, HostUpdateResult]:
@@ -107,10 +110,13 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
     A rank may have one commit more than another: one that died has kept the other from its own. So nothing that any
     rank has committed is lost. If no rank wants a sync, all have the same commit and nobody is new, nothing is sent.
 
+    If some ranks were interrupted and others have failed, something is sent: the first have their present state, the others
+    their commit.
+
     In step mode the state at the latest point comes first, be it the present one of a clean rank or a commit.
     """
     root = max(range(len(views)), key=lambda rank: (*views[rank].progress, -rank))
-    differ = any(view.progress != views[0].progress for view in views)
+    differ = any((view.progress, view.interrupted) != (views[0].progress, views[0].interrupted) for view in views)
     return differ or any(view.wants_sync for view in views), root
 
 

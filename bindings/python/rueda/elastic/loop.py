@@ -115,12 +115,14 @@ class _Agreed(Round):
 
     def failed(self, state: Any) -> None:
         state._failed()
+        state._standing.interrupted = False
 
     def wants_sync(self, state: Any) -> bool:
         return state._wants_sync()
 
     def interrupted(self, state: Any) -> None:
         state._interrupted()
+        state._standing.interrupted = True
 
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
         wanted = agreement.agree_on_sync(state._standing, wants_sync)

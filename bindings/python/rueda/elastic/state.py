@@ -105,9 +105,10 @@ class State:
 
     def _wants_sync(self) -> bool:
         """Whether the state must be made equal to the others' after a failure, even if all ranks go back to the same
-        commit: because something was saved since, or because what reset callbacks change would not be saved otherwise."""
+        commit: because something was saved since, or because what reset callbacks or a subclass of the program's change would
+        not be saved otherwise."""
         standing = self._standing
-        return standing.by_steps or not standing.saves or standing.committed_saves != standing.saves or bool(self._reset_callbacks)
+        return type(self).__module__.partition(".")[0] != "rueda" or standing.by_steps or not standing.saves or standing.committed_saves != standing.saves or bool(self._reset_callbacks)
 
     def _interrupted(self) -> None:
         """elastic.run calls this when the job is about to change."""

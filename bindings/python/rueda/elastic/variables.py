@@ -34,6 +34,9 @@ class VariablesState(ObjectState):
         self._saved_values = [numpy.array(value) for value in self.read()]
         super().save()
 
+    def _wants_sync(self) -> bool:
+        return True  # among the variables are some that each rank has its own of, such as moving averages
+
     def restore(self) -> None:
         """Sets the variables and the plain values to what save() has copied."""
         self.write(self._saved_values)

@@ -141,6 +141,12 @@ class TorchState(ObjectState):
             except ValueError as error:
                 raise ValueError(f"of {name!r} {error}") from error
 
+    def _wants_sync(self) -> bool:
+        # Each rank has buffers of its own, such as running means.
+        values = (handler.value for handler in self._handlers.values())
+        own = any(True for value in values if isinstance(value, torch.nn.Module) for _ in value.buffers())
+        return own or super()._wants_sync()
+
     def _failed(self) -> None:
         if self._steps is None:
             self.restore()
