@@ -39,8 +39,10 @@ std::string print_codec(CodecId value);
 /// auto, plain, non-temporal.
 Result<Stores> parse_stores(const std::string& text);
 std::string print_stores(Stores value);
+/// auto, spin, sleep.
 Result<Waits> parse_waits(const std::string& text);
 std::string print_waits(Waits value);
+/// auto, which is 0, or 2 to 4.
 Result<int> parse_lane_slots(const std::string& text);
 std::string print_lane_slots(int value);
 /// 0, or bytes from 64KiB to 1GiB, as in 128KiB.

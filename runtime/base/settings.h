@@ -27,8 +27,8 @@ struct Settings {
   std::string broadcast_algorithm = "auto";
   Stores stores = Stores::kByDistance;  ///< kByDistance: chosen
   uint64_t chunk_bytes = 0;             ///< of shared memory, at most; 0: chosen
-  Waits waits = Waits::kChosen;
-  int lane_slots = 0;  ///< pieces of a batch that are in shared memory at a time, 2 to 4; 0: chosen
+  Waits waits = Waits::kChosen;         ///< within a batch
+  int lane_slots = 0;                   ///< pieces of a batch that are in shared memory at a time, 2 to 4; 0: chosen
   bool autotune = true;
   bool autotune_check = false;
   std::string autotune_log;         ///< file; empty: none

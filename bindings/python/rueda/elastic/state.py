@@ -108,7 +108,9 @@ class State:
         commit: because something was saved since, or because what reset callbacks or a subclass of the program's change would
         not be saved otherwise."""
         standing = self._standing
-        return type(self).__module__.partition(".")[0] != "rueda" or standing.by_steps or not standing.saves or standing.committed_saves != standing.saves or bool(self._reset_callbacks)
+        of_program = type(self).__module__.partition(".")[0] != "rueda"
+        saved_since = standing.saves == 0 or standing.committed_saves != standing.saves
+        return of_program or saved_since or standing.by_steps or bool(self._reset_callbacks)
 
     def _interrupted(self) -> None:
         """elastic.run calls this when the job is about to change."""
