@@ -2,12 +2,14 @@
 
 Usage: hvdrun -np 1 python step.py [ROUNDS]
 
-Prints a line of JSON: for each way the median of the milliseconds of a step, and its ratio to DDP's. Ways take turns, step
-by step, so that all see the same clocks. At size 1 nothing is exchanged, so what is measured is what the ways add."""
+Prints a line of JSON: for each way the median of the milliseconds of a step, its ratio to DDP's, and the medians of the
+milliseconds that the program's thread spends in each part of a step. Ways take turns, step by step, so that all see the
+same clocks. At size 1 nothing is exchanged, so what is measured is what the ways add."""
 
 import json
 import statistics
 import sys
+import time
 
 import rueda.torch as hvd
 import torch
@@ -33,21 +35,29 @@ class Way:
     """A model of its own, and how it is stepped."""
 
     def __init__(self, name, wrap):
-        self.name, self.times = name, []
+        self.name, self.times, self.parts = name, [], []
         self.network, model, self.shape = network()
         self.model, self.optimizer = wrap(model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9))
 
     def step(self, images, labels):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
+        clock = [time.perf_counter()]
         self.optimizer.zero_grad()
         with torch.autocast("cuda", torch.bfloat16):
             loss = torch.nn.functional.cross_entropy(self.model(images), labels)
+        clock.append(time.perf_counter())
         loss.backward()
+        clock.append(time.perf_counter())
         self.optimizer.step()
+        clock.append(time.perf_counter())
         end.record()
         end.synchronize()
         self.times.append(begin.elapsed_time(end))
+        self.parts.append([1e3 * (after - before) for before, after in zip(clock, clock[1:])])
+
+    def medians_of_parts(self):
+        return dict(zip(("forward", "backward", "step"), map(statistics.median, zip(*self.parts[WARM_UP:]))))
 
 
 def by_optimizer(model, optimizer):
@@ -77,7 +87,8 @@ def main():
     medians = {way.name: statistics.median(way.times[WARM_UP:]) for way in ways}
     ratios = {name: median / medians["DDP over nccl"] for name, median in medians.items()}
     line = {"measured": "step", "network": ways[0].network, "batch": BATCH, "gpu": torch.cuda.get_device_name(),
-            "milliseconds": medians, "ratio_to_ddp": ratios}  # fmt: skip
+            "milliseconds": medians, "ratio_to_ddp": ratios,
+            "host_milliseconds": {way.name: way.medians_of_parts() for way in ways}}  # fmt: skip
     print(json.dumps(line) + "\n", end="", flush=True)
     dist.destroy_process_group()
     hvd.shutdown()

@@ -4,6 +4,7 @@
     corpora.py PROGRAM --seconds S          each parser for S seconds; prints a table
     corpora.py PROGRAM --seconds S --keep   also adds what reached new code to the committed inputs
     corpora.py PROGRAM --seconds S --also agreement_fuzz    a program that is one target, after the parsers
+    corpora.py PROGRAM --seconds S --json FILE              adds the counts to those of earlier searches in the file
 
 A corpus is one file, corpora/PARSER.hex, with an input a line in hexadecimal: thousands of small files would hide the
 rest of the tree. Options after -- go to libFuzzer. Exits with 1 if a parser failed; the input that did it stays in
@@ -11,6 +12,7 @@ the folder that is printed.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -59,6 +61,16 @@ def _keep(arguments, parser, folder):
         _pack(parser, pathlib.Path(small))
 
 
+def _add_to(file, search, counts):
+    """Adds a search and the inputs that each parser took in it to the searches of a file."""
+    total = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"executions": 0, "searches": [], "parsers": {}}
+    total["executions"] += sum(counts.values())
+    total["searches"].append({**search, "executions": sum(counts.values())})
+    for parser, taken in counts.items():
+        total["parsers"][parser] = total["parsers"].get(parser, 0) + taken
+    file.write_text(json.dumps(total, indent=1) + "\n", encoding="utf-8")
+
+
 def _read_arguments():
     reader = argparse.ArgumentParser()
     reader.add_argument("program")
@@ -67,6 +79,7 @@ def _read_arguments():
     reader.add_argument("--keep", action="store_true")
     reader.add_argument("--seed", type=int, default=1, help="another seed searches elsewhere")
     reader.add_argument("--also", type=pathlib.Path, default=pathlib.Path(), metavar="PROGRAM")
+    reader.add_argument("--json", type=pathlib.Path, metavar="FILE")
     reader.add_argument("--parsers", nargs="*", default=[])
     reader.add_argument("--failed", default="", help="folder for inputs that fail")
     words = sys.argv[1:]
@@ -83,13 +96,13 @@ def main():
     arguments = _read_arguments()
     names = subprocess.run([arguments.program, "--parsers"], capture_output=True, text=True, check=True).stdout.split()
     targets = (arguments.parsers or names) + [arguments.also.name] * bool(arguments.also.name)
-    failed, inputs = [], 0
+    failed, counts = [], {}
     print(f"{'parser':<18}{'inputs':>12}")
     for parser in targets:
         with tempfile.TemporaryDirectory() as folder:
             _unpack(parser, pathlib.Path(folder))
             taken, output = _run(arguments, parser, pathlib.Path(folder))
-            inputs += taken
+            counts[parser] = taken
             print(f"{parser:<18}{taken:>12}{'  FAILED' if output else ''}", flush=True)
             if output:
                 failed.append(parser)
@@ -98,7 +111,9 @@ def main():
                 _keep(arguments, parser, pathlib.Path(folder))
     if not failed and not os.listdir(arguments.failed):
         os.rmdir(arguments.failed)
-    print(f"{inputs} inputs; {len(failed)} of {len(targets)} parsers failed" + (f"; inputs in {arguments.failed}" if failed else ""))
+    if arguments.json:
+        _add_to(arguments.json, {"seed": arguments.seed, "seconds_each": arguments.seconds, "failed": failed}, counts)
+    print(f"{sum(counts.values())} inputs; {len(failed)} of {len(targets)} parsers failed" + (f"; inputs in {arguments.failed}" if failed else ""))
     return 1 if failed else 0
 
 

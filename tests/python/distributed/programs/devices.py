@@ -1,5 +1,7 @@
 """Tensors on a device go through operations by copies on the host, and come back, in both dialects. Usage: torchrun ... devices.py"""
 
+import os
+
 import rueda.torch as hvd
 import stand_in_device
 import torch
@@ -212,6 +214,20 @@ def check_dialect(rank, size):
     hvd.synchronize(sent)
 
 
+def check_bits(rank, size):
+    """In deterministic mode sums and averages of floats have the bits that they have on the host."""
+    if os.environ.get("RUEDA_DETERMINISTIC") != "1":
+        return
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for count in (1, 7, 1000, 300_001):
+            torch.manual_seed(1000 * count + rank)
+            numbers = torch.randn(count).to(dtype)
+            for op in (hvd.Sum, hvd.Average):
+                on_host = hvd.allreduce(numbers, op=op)
+                on_device = hvd.allreduce(numbers.to(stand_in_device.NAME), op=op).cpu()
+                assert torch.equal(on_device, on_host), (dtype, count, op, on_device - on_host)
+
+
 def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -219,7 +235,7 @@ def main():
     if not stand_in_device.IS_REACHED:
         check_that_nothing_is_done_unasked()
     for part in (check_reductions, check_rows, check_roots, check_messages, check_works_that_nobody_waits_for,
-                 check_dialect):  # fmt: skip
+                 check_dialect, check_bits):  # fmt: skip
         part(rank, size)
     dist.destroy_process_group()
     print("ok")
