@@ -52,6 +52,15 @@ std::vector<std::string> words_for(const std::string& command) {
 
 }  // namespace
 
+milliseconds rest_after_success(milliseconds every, milliseconds took) {
+  return std::max(every - took, std::min(every, kBetween));
+}
+
+milliseconds rest_after_failures(milliseconds every, int failures) {
+  const int doublings = std::min(failures - 1, kMostDoublingsOfBackOff);
+  return std::min(every * (1 << doublings), std::max(every, kLongestBackOff));
+}
+
 HostDiscovery::HostDiscovery(EventLoop& loop, Script script, Events events)
     : loop_(loop), script_(std::move(script)), events_(std::move(events)), timer_(loop) {}
 
@@ -152,7 +161,7 @@ void HostDiscovery::judge() {
   if (!hosts.ok()) return fail(hosts.status().sentence());
   failures_ = 0;
   const auto took = std::chrono::duration_cast<milliseconds>(SteadyClock::now() - run.began);
-  run_again(std::max(script_.every - took, std::min(script_.every, kBetween)));
+  run_again(rest_after_success(script_.every, took));
   if (last_ && *last_ == hosts.value()) return;
   last_ = std::move(hosts).value();
   events_.listed(*last_);
@@ -177,11 +186,10 @@ void HostDiscovery::fail(const std::string& why) {
     end();
     return events_.failed(sentence);
   }
-  if (failures_ == 0) {
+  if (++failures_ == 1) {
     events_.say(fmt::format("{}; the job keeps its hosts, and the script is run again until it succeeds", sentence));
   }
-  const auto wait = script_.every * (1 << std::min(failures_++, kMostDoublingsOfBackOff));
-  run_again(std::min(wait, std::max(script_.every, kLongestBackOff)));
+  run_again(rest_after_failures(script_.every, failures_));
 }
 
 // A lost agent is replaced, but not inside the call of its own link.

@@ -16,6 +16,13 @@ namespace rueda::core::launcher {
 /// The most bytes that a host discovery script may print: 64 Ki lines of 16 bytes.
 inline constexpr size_t kMostDiscovered = 1u << 20;
 
+/// Returns how long after a good run, which took `took`, the next one begins: `every` after its start, and in any case
+/// 100 ms after its end, or `every` if that is shorter.
+std::chrono::milliseconds rest_after_success(std::chrono::milliseconds every, std::chrono::milliseconds took);
+/// Returns how long after the last of so many failures, 1 or more with no good run between them, the next run begins:
+/// `every` after the first, then twice as long each time up to 32 times `every`, and at most 30 s or `every`.
+std::chrono::milliseconds rest_after_failures(std::chrono::milliseconds every, int failures);
+
 /// Runs --host-discovery-script again and again, and reports each change of the hosts that it prints. An agent of
 /// its own runs it, on this host: it ends the script and all that the script started, after a limit, with hvdrun, or
 /// once the script has ended. Belongs to the loop's thread. Events come from the loop.
