@@ -98,8 +98,9 @@ class Flags {
   /// The flags that a config file may give: all except those that start no job, and itself.
   ConfigVocabulary vocabulary() const {
     ConfigVocabulary all;
-    const std::set<std::string> others = {"help",  "version",    "check-build", "cb",   "completion",
-                                          "agent", "check-here", "config-file", "dump", "signal-removal"};
+    const std::set<std::string> others = {"help",       "version",      "check-build",   "cb",
+                                          "completion", "agent",        "check-here",    "config-file",
+                                          "dump",       "signal-hosts", "signal-removal"};
     for (const CLI::Option* option : app_.get_options()) {
       for (const auto& name : option->get_lnames()) {
         if (others.count(name) > 0) continue;
@@ -172,16 +173,18 @@ class Flags {
             "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
             "print a script that completes these flags in a shell: bash")
         ->check(CLI::IsMember({"bash"}));
-    app_.add_option_function<int64_t>(
-            "--dump",
-            [this](int64_t pid) {
-              arguments_.action = Action::kDump;
-              arguments_.asked = pid;
-            },
-            "print which ranks wait for which, from the flight records of the running hvdrun with this pid; "
-            "--dump-file "
-            "gets all records as JSON")
-        ->check(CLI::Range(int64_t{1}, kLargestPid));
+    const auto ask = [this](const char* name, Action what, const char* help) {
+      const auto set = [this, what](int64_t pid) {
+        arguments_.action = what;
+        arguments_.asked = pid;
+      };
+      app_.add_option_function<int64_t>(name, set, help)->check(CLI::Range(int64_t{1}, kLargestPid));
+    };
+    ask("--dump", Action::kDump,
+        "print which ranks wait for which, from the flight records of the running hvdrun with this pid; --dump-file "
+        "gets all records as JSON");
+    ask("--signal-hosts", Action::kSignalHosts,
+        "have the running elastic job of the hvdrun with this pid run its host discovery script now");
     app_.add_option_function<std::vector<std::string>>(
             "--signal-removal",
             [this](const std::vector<std::string>& words) {

@@ -11,7 +11,18 @@
 namespace rueda::core::launcher {
 
 /// What the command line asks for. kCheckHere and kAgent are what one hvdrun asks of another.
-enum class Action { kRun, kHelp, kVersion, kCheckBuild, kCheckHere, kCompletion, kAgent, kDump, kSignalRemoval };
+enum class Action {
+  kRun,
+  kHelp,
+  kVersion,
+  kCheckBuild,
+  kCheckHere,
+  kCompletion,
+  kAgent,
+  kDump,
+  kSignalRemoval,
+  kSignalHosts
+};
 
 /// How agents are started on other hosts; kAuto is decided by `plan_job`.
 enum class Launcher { kAuto, kSsh, kSrun };
@@ -38,7 +49,7 @@ struct Arguments {
   std::vector<std::string> command;          ///< the program and its arguments; empty if none is given
   std::vector<std::string> without_meaning;  ///< flags of horovodrun that were given, each with the reason
   std::string text;                          ///< what kHelp and kCompletion print
-  int64_t asked = 0;                         ///< for kDump and kSignalRemoval: the pid of the hvdrun that is asked
+  int64_t asked = 0;                         ///< for kDump and kSignal...: the pid of the hvdrun that is asked
   std::string removed_host;                  ///< for kSignalRemoval
 };
 

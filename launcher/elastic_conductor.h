@@ -19,8 +19,8 @@
 #include "launcher/job_plan.h"
 #include "launcher/job_store.h"
 #include "launcher/membership.h"
+#include "launcher/notice_desk.h"
 #include "launcher/rank_output.h"
-#include "launcher/removal_desk.h"
 #include "launcher/stopped_ranks.h"
 #include "launcher/terminal_input.h"
 
@@ -51,6 +51,7 @@ class ElasticJob {
   void host_answered(size_t host);
   void preempted(size_t host);
   Result<std::string> signal_removal(const std::string& host);
+  Result<std::string> signal_hosts();
   void let_go_of_hosts();
   HostKeeper::Events keeper_events();
   Status open_store();
@@ -98,7 +99,7 @@ class ElasticJob {
   std::unique_ptr<JobStore> store_;
   std::unique_ptr<ElasticStore> plans_;
   std::unique_ptr<DumpDesk> dump_desk_;
-  std::unique_ptr<RemovalDesk> removal_desk_;
+  std::unique_ptr<NoticeDesk> notice_desk_;
   StoreRoutes routes_;
   JobHosts hosts_;
   TerminalInput input_;

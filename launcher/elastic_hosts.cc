@@ -112,6 +112,17 @@ Result<std::string> ElasticJob::signal_removal(const std::string& host) {
       host, workers, std::chrono::duration<double>(plan_.elastic->removal).count());
 }
 
+/// Answers the user's `hvdrun --signal-hosts`.
+Result<std::string> ElasticJob::signal_hosts() {
+  if (ended_) return Status(Code::kInvalidArgument, "the job is ending");
+  if (!discovery_) {
+    return Status(Code::kInvalidArgument,
+                  "the job has no --host-discovery-script, so its hosts stay those that it was started with");
+  }
+  discovery_->run_now();
+  return fmt::format("--host-discovery-script {} runs now", printable(arguments_.elastic.script));
+}
+
 void ElasticJob::let_go_of_hosts() {
   if (ended_) return;
   std::set<std::string> busy;

@@ -152,10 +152,14 @@ Status ElasticJob::open_store() {
   });
   const Status opened = dump_desk_->open();
   if (!opened.ok()) output_.say(fmt::format("hvdrun --dump cannot reach this job: {}", opened.sentence()));
-  removal_desk_ =
-      std::make_unique<RemovalDesk>(loop_, [this](const std::string& host) { return signal_removal(host); });
-  const Status listens = removal_desk_->open();
-  if (!listens.ok()) output_.say(fmt::format("hvdrun --signal-removal cannot reach this job: {}", listens.sentence()));
+  notice_desk_ = std::make_unique<NoticeDesk>(
+      loop_, NoticeDesk::Notices{[this](const std::string& host) { return signal_removal(host); },
+                                 [this] { return signal_hosts(); }});
+  const Status listens = notice_desk_->open();
+  if (!listens.ok()) {
+    output_.say(
+        fmt::format("hvdrun --signal-removal and --signal-hosts cannot reach this job: {}", listens.sentence()));
+  }
   return {};
 }
 

@@ -4,7 +4,8 @@
 //
 //   start -> the agent introduces itself -> kStart -> kStartOne -> kOutput ... kExited, both streams ended -> judge
 //                                                        ^                                                      |
-//                                                        +------ 1 s after it began, later after failures ------+
+//                                                        +--- 1 s after it began, later after failures, --------+
+//                                                             and at once if run_now was called
 //
 // The list is needed once at the start, so a first run that fails ends the job. Later a script may fail for a while, as
 // when a scheduler restarts, and the job goes on with the hosts that it knows.
@@ -100,10 +101,19 @@ void HostDiscovery::order() {
 }
 
 void HostDiscovery::run_again(milliseconds after) {
-  timer_.start(after, [this] { run(); });
+  resting_ = true;
+  timer_.start(asked_ ? milliseconds(0) : after, [this] { run(); });
+}
+
+/// A run that is on its way may have read the list before it changed, so another one follows it.
+void HostDiscovery::run_now() {
+  asked_ = true;
+  if (resting_) run_again(milliseconds(0));
 }
 
 void HostDiscovery::run() {
+  resting_ = false;
+  asked_ = false;
   if (ending_) return;
   ++runs_;
   run_ = Run{};
@@ -199,6 +209,7 @@ void HostDiscovery::agent_over() {
     over_ = true;
     return events_.over();
   }
+  resting_ = false;
   timer_.start(kNewAgent, [this] {
     if (!start_agent().ok()) agent_over();
   });

@@ -49,6 +49,8 @@ class HostDiscovery {
 
   /// Starts the agent, and the script once that answers. Returns kSystem if no process can be started.
   Status start();
+  /// Runs the script without waiting for its next time, or once more if it runs at this moment.
+  void run_now();
   /// Ends script and agent. May be called again.
   void end();
   bool over() const { return over_; }
@@ -84,6 +86,8 @@ class HostDiscovery {
   int runs_ = 0;
   int failures_ = 0;  // one after the other
   std::optional<std::vector<HostSlots>> last_;
+  bool resting_ = false;  // timer_ starts the next run
+  bool asked_ = false;    // by `run_now`, since the last run began
   bool ending_ = false;
   bool over_ = false;
 };

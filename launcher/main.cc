@@ -22,7 +22,7 @@
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
 #include "launcher/mpirun.h"
-#include "launcher/removal_desk.h"
+#include "launcher/notice_desk.h"
 #include "launcher/standard_streams.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/output_file.h"
@@ -58,8 +58,7 @@ int dump(const Arguments& arguments) {
                 kFailure);
 }
 
-int signal_removal(const Arguments& arguments) {
-  const Result<std::string> answer = ask_for_removal(arguments.asked, arguments.removed_host);
+int print_answer(const Result<std::string>& answer) {
   if (!answer.ok()) return refuse(answer.status().sentence(), kFailure);
   fmt::print("{}\n", printable(answer.value()));
   return 0;
@@ -94,7 +93,8 @@ int act(const Arguments& arguments) {
     case Action::kCheckHere: return check_here();
     case Action::kAgent: return run_guard();
     case Action::kDump: return dump(arguments);
-    case Action::kSignalRemoval: return signal_removal(arguments);
+    case Action::kSignalRemoval: return print_answer(signal_removal(arguments.asked, arguments.removed_host));
+    case Action::kSignalHosts: return print_answer(signal_hosts(arguments.asked));
     case Action::kRun: return run(arguments);
   }
   return kUsageError;

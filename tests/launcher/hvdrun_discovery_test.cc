@@ -2,6 +2,7 @@
 // names localhost and 127.0.0.1 count as two hosts, so a job grows and shrinks on this machine.
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,6 +158,74 @@ TEST_CASE("a script that fails later is run again, and the job keeps its hosts m
   run.send(SIGTERM);
   CHECK(run.wait() == 143);
   run.wait_for_all_to_end();
+}
+
+TEST_CASE("hvdrun --signal-hosts has the script run at once, however long its interval is, also while it is failing") {
+  const HostList list("localhost:2\n");
+  auto arguments = discovering(list.script(), "exec $0 join notice reset join over");
+  arguments.insert(arguments.begin(), {"--discovery-interval", "100000"});
+  HvdrunProcess run(arguments);
+  for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  const auto tell = [pid = std::to_string(run.pid()), &list] {
+    HvdrunProcess told({"--signal-hosts", pid});
+    CHECK(told.wait() == 0);
+    CHECK(told.out() == "--host-discovery-script " + list.script() + " runs now\n");
+  };
+  list.replace("<html>\n");
+  tell();
+  run.read_errors_until("the job keeps its hosts");
+  list.replace("localhost:3\n");
+  tell();
+  run.read_until("[2]<stdout>:");
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("a run that may have read the list before it changed is followed by another one at once") {
+  const HostList list("localhost:2\n");
+  const std::string gate = list.path() + ".gate", runs = list.path() + ".runs";
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  std::ofstream(runs).close();
+  // The first run ends. The second one prints the list, and waits at the gate before it ends.
+  auto arguments = discovering(
+      "echo run >>" + runs + "; " + list.script() + "; test $(wc -l <" + runs + ") != 2 || { read _ <" + gate + "; }",
+      "exec $0 join notice reset join over");
+  arguments.insert(arguments.begin(), {"--discovery-interval", "100000", "--discovery-timeout", "100000"});
+  HvdrunProcess run(arguments);
+  for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  const std::string pid = std::to_string(run.pid());
+  HvdrunProcess first({"--signal-hosts", pid});
+  CHECK(first.wait() == 0);
+  std::ofstream opened(gate);  // once the run waits there
+  list.replace("localhost:3\n");
+  HvdrunProcess second({"--signal-hosts", pid});
+  CHECK(second.wait() == 0);
+  opened << "go on\n";
+  opened.close();
+  run.read_until("[2]<stdout>:");
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("hvdrun --signal-hosts says which jobs it is not for") {
+  HvdrunProcess run({"-np", "2", "--min-np", "1", "sh", "-c", "exec $0 join pause", RUEDA_LAUNCHER_RANK});
+  run.read_until("<stdout>:plan 1 rank");
+  const std::string pid = std::to_string(run.pid());
+  HvdrunProcess without({"--signal-hosts", pid});
+  CHECK(without.wait() == 1);
+  CHECK(without.last_error() ==
+        "hvdrun: the job has no --host-discovery-script, so its hosts stay those that it was started with");
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
+  HvdrunProcess gone({"--signal-hosts", pid});
+  CHECK(gone.wait() == 1);
+  CHECK_THAT(gone.last_error(), StartsWith("hvdrun: no hvdrun with pid " + pid + " answers on this machine") &&
+                                    Contains("only an hvdrun with an elastic job does"));
+  HvdrunProcess wrong({"--signal-hosts", "x"});
+  CHECK(wrong.wait() == 2);
+  CHECK_THAT(wrong.last_error(), StartsWith("hvdrun: --signal-hosts: "));
 }
 
 TEST_CASE("a script that hangs is killed after ten seconds, with all that it has started", "[.][long]") {
