@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/launcher/host_list.h"
 #include "tests/launcher/hvdrun_process.h"
 
 using namespace rueda::core::launcher;
@@ -29,5 +30,28 @@ TEST_CASE("through the C++ binding a job loses a worker, goes on, takes in anoth
     CHECK_THAT(lines[plans - 1], StartsWith("plan 3 rank ") && Contains(" of 4: workers 0 "));
     CHECK(std::count(ends.begin(), ends.end(), lines.back()) == 1);
   }
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("through the C++ binding a worker that is removed gets Removed from its reset, and ends well") {
+  const HostList list("localhost:2\n127.0.0.1:1\n");
+  HvdrunProcess run({"-np", "3", "--min-np", "1", "--host-discovery-script", list.script(), RUEDA_CPP_LEAVING_WORKER});
+  for (const char* worker : {"[0]", "[1]", "[2]"}) run.read_until(std::string(worker) + "<stdout>:starts, sum 3\n");
+  list.replace("localhost:2\n");
+  HvdrunProcess told({"--signal-hosts", std::to_string(run.pid())});
+  CHECK(told.wait() == 0);
+  CHECK(run.wait() == 0);
+  INFO(run.out() + run.err());
+  for (const int worker : {0, 1}) {
+    const std::string number = std::to_string(worker);
+    const auto lines = HvdrunProcess::lines(run.out(), "[" + number + "]<stdout>:");
+    CHECK(lines == std::vector<std::string>{"starts, sum 3", "goes on as rank " + number + ", sum 2"});
+  }
+  const auto removed = HvdrunProcess::lines(run.out(), "[2]<stdout>:");
+  REQUIRE(removed.size() == 4);
+  CHECK_THAT(removed[1], StartsWith("REMOVED: ") && Contains("worker 2 is removed: the job goes on without it"));
+  CHECK(removed[2] == "a second reset throws Removed REMOVED");
+  CHECK(removed[3] == "a sum throws SessionOver");
+  CHECK(run.err().find("failed") == std::string::npos);
   run.wait_for_all_to_end();
 }
