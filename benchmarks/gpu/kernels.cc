@@ -48,6 +48,8 @@ PackParameters parameters_of(const PackPlan& plan, PackWay way, const std::vecto
                .element_bytes = static_cast<uint32_t>(core::size_of(plan.part)),
                .pieces = static_cast<uint32_t>(pieces.size()),
                .tiles = tiles,
+               .lanes = cuda::lanes_for(pieces.data(), pieces.size(), tiles),
+               .unused = 0,
                .divisor = 1,
                .factor = 1.0,
                .neutral = plan.neutral,

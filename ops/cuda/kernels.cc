@@ -60,9 +60,13 @@ Result<std::unique_ptr<Kernels>> Kernels::load(const Device& device, std::span<c
 }
 
 Status Kernels::launch(const PackParameters& parameters, CUstream stream) const {
-  if (parameters.task.tiles == 0) return {};
-  const unsigned blocks = std::min(parameters.task.tiles, most_blocks_);
-  return put(pack_[static_cast<size_t>(kernel_for(parameters.task))], blocks, kPackThreads, &parameters, stream);
+  const PackTask& task = parameters.task;
+  if (task.tiles == 0) return {};
+  const unsigned threads = task.lanes == kWarp ? kWarpedThreads : kPackThreads;
+  const unsigned at_once = threads / task.lanes;  // tiles of a block
+  const unsigned most = most_blocks_ * (kPackThreads / threads);
+  const unsigned blocks = std::min((task.tiles + at_once - 1) / at_once, most);
+  return put(pack_[static_cast<size_t>(kernel_for(task))], blocks, threads, &parameters, stream);
 }
 
 Status Kernels::launch(const FoldParameters& parameters, CUstream stream) const {

@@ -3,7 +3,7 @@
 //   gather    tensors t0 t1 t2 ... ─ scale, cast or widen ─▶ buffer    one launch, whatever the number of tensors
 //   scatter   buffer ─ divide, scale, round, cast ─▶ tensors           the same table, read the other way
 //
-// Blocks take tiles in turn, find a tile's piece by a binary search, and move 16 bytes of the wider type at once as soon
+// Blocks, or warps if tiles are short, take tiles in turn, find a tile's piece by a binary search, and move 16 bytes of the wider type at once as soon
 // as both sides are aligned alike. The arithmetic is that of the CPU's passes, from the same headers, so both give the
 // same bits. The tests compile this file as C++ too and run it on the host.
 #include "ops/cuda/pack_tiles.h"
@@ -27,14 +27,19 @@ struct WidePair {
 /// A thread asks for so many runs before it uses the first, so that the memory always has something to do.
 constexpr int kRunsInFlight = 4;
 
-/// to[i] = convert(from[i]) for the elements of a tile, by all threads of the block. The addresses may be any.
+/// The threads that work on one tile, and which of them this one is.
+struct Lane {
+  int thread;
+  int threads;
+};
+
+/// to[i] = convert(from[i]) for the elements of a tile, by all its threads. The addresses may be any.
 template <class From, class To, class Convert>
-__device__ void convert_tile(const From* from, To* to, int count, Convert convert) {
+__device__ void convert_tile(const From* from, To* to, int count, Lane lane, Convert convert) {
   constexpr int kAtOnce = 16 / static_cast<int>(sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To));
   using In = Run<From, kAtOnce>;
   using Out = Run<To, kAtOnce>;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int threads = static_cast<int>(blockDim.x);
+  const auto [thread, threads] = lane;
   const int before_in = elements_before(reinterpret_cast<uintptr_t>(from), sizeof(From), sizeof(In));
   const int before_out = elements_before(reinterpret_cast<uintptr_t>(to), sizeof(To), sizeof(Out));
   if (before_in < 0 || before_out < 0) {  // not even aligned to its elements
@@ -71,9 +76,9 @@ __device__ void convert_tile(const From* from, To* to, int count, Convert conver
 }
 
 template <class To>
-__device__ void fill_tile(To* to, int count, To value) {
+__device__ void fill_tile(To* to, int count, Lane lane, To value) {
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) to[i] = value;
+  for (int i = lane.thread; i < count; i += lane.threads) to[i] = value;
 }
 
 template <class Wire>
@@ -83,24 +88,28 @@ __device__ Wire neutral_of(const PackTask& task) {
   return value;
 }
 
-/// All tiles of this block. Without a buffer `scatter` changes tensors in place.
+/// All tiles of this thread. Without a buffer `scatter` changes tensors in place.
 template <class Tensor, class Wire, class Gather, class Scatter>
 __device__ void run_tiles(const PackParameters& parameters, Gather gather, Scatter scatter) {
   const PackTask& task = parameters.task;
   const PackPiece* const pieces = task.table != nullptr ? task.table : parameters.held;
+  const unsigned lanes = task.lanes < blockDim.x ? task.lanes : blockDim.x;
+  const Lane lane{static_cast<int>(threadIdx.x % lanes), static_cast<int>(lanes)};
+  const uint32_t at_once = blockDim.x / lanes;  // tiles of a block
+  const uint32_t first = blockIdx.x * at_once + threadIdx.x / lanes;
 #pragma unroll 1
-  for (uint32_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const PackPiece& piece = pieces[piece_of(pieces, task.pieces, tile)];
+  for (uint32_t tile = first; tile < task.tiles; tile += gridDim.x * at_once) {
+    const PackPiece& piece = pieces[piece_of(pieces, task.pieces, tile, task.tiles)];
     const int64_t begin = tile_begin(piece, tile);
     const int count = tile_length(piece, tile);
     std::byte* const base = task.buffer == nullptr ? piece.out : task.buffer + piece.at;
     Wire* const wire = reinterpret_cast<Wire*>(base) + begin;
     if (task.way == PackWay::kScatter) {
-      if (piece.out != nullptr) convert_tile(wire, reinterpret_cast<Tensor*>(piece.out) + begin, count, scatter);
+      if (piece.out != nullptr) convert_tile(wire, reinterpret_cast<Tensor*>(piece.out) + begin, count, lane, scatter);
     } else if (piece.in == nullptr) {
-      fill_tile(wire, count, neutral_of<Wire>(task));
+      fill_tile(wire, count, lane, neutral_of<Wire>(task));
     } else {
-      convert_tile(reinterpret_cast<const Tensor*>(piece.in) + begin, wire, count, gather);
+      convert_tile(reinterpret_cast<const Tensor*>(piece.in) + begin, wire, count, lane, gather);
     }
   }
 }

@@ -9,11 +9,18 @@
 ///
 ///   tensors   |  t0  |  t0  | t0 |t1|t2|     t3     |
 ///   tiles        0      1     2   3  4    5     6          block b works on tiles b, b + blocks, ...
+///
+/// If tiles are short on average, a warp takes one instead of a block: most threads of a block would find nothing to
+/// do.
 namespace rueda::cuda {
 
 /// Elements of a tile; the last one of a piece may have fewer.
 inline constexpr int64_t kTileElements = 16 << 10;
-inline constexpr unsigned kPackThreads = 512;  ///< of a block
+inline constexpr unsigned kPackThreads = 512;  ///< of a block with a tile for all of them
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kWarpedThreads = 128;  ///< of a block with a tile for each warp
+/// Tiles with fewer elements on average are for a warp each.
+inline constexpr int64_t kWarpedElements = 1 << 10;
 /// Offsets of pieces in a buffer are multiples of so many bytes: what a GPU reads and writes at once.
 inline constexpr int64_t kPackAlignment = 16;
 /// So many pieces go with the parameters of a launch, for which every GPU has room of 4 KiB.
@@ -55,6 +62,8 @@ struct PackTask {
   uint32_t element_bytes;
   uint32_t pieces;
   uint32_t tiles;
+  uint32_t lanes;  ///< threads that share a tile: kWarp, or all of a block
+  uint32_t unused;
   int64_t divisor;         ///< 1: none
   double factor;           ///< 1: none
   uint64_t neutral;        ///< bits of the wire's neutral element
@@ -79,8 +88,16 @@ constexpr uint32_t tiles_of(int64_t count) {
   return static_cast<uint32_t>((count + kTileElements - 1) / kTileElements);
 }
 
-/// Returns the index of the piece that tile number `tile` lies in. Pieces without elements have no tile.
-constexpr uint32_t piece_of(const PackPiece* pieces, uint32_t count, uint32_t tile) {
+/// Returns by how many threads each of the pieces' `tiles` tiles is worked on.
+constexpr uint32_t lanes_for(const PackPiece* pieces, size_t count, uint32_t tiles) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < count; ++i) elements += pieces[i].count;
+  return elements < kWarpedElements * tiles ? kWarp : kPackThreads;
+}
+
+/// Returns the index of the piece that tile number `tile` lies in, of `tiles`. Each piece has at least one.
+constexpr uint32_t piece_of(const PackPiece* pieces, uint32_t count, uint32_t tile, uint32_t tiles) {
+  if (count == tiles) return tile;
   uint32_t low = 0;
   uint32_t high = count;
   while (high - low > 1) {

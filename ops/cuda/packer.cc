@@ -3,7 +3,7 @@
 
 namespace rueda::cuda {
 
-void Packer::set_task(PackWay way, std::byte* memory, uint32_t tiles) {
+void Packer::set_task(PackWay way, std::byte* memory, uint32_t tiles, uint32_t lanes) {
   const bool gathers = way == PackWay::kGather;
   PackTask& task = parameters_.task;
   const PackTask put = task;
@@ -13,6 +13,8 @@ void Packer::set_task(PackWay way, std::byte* memory, uint32_t tiles) {
           .element_bytes = static_cast<uint32_t>(core::size_of(plan_.part)),
           .pieces = put.pieces,
           .tiles = tiles,
+          .lanes = lanes,
+          .unused = 0,
           .divisor = gathers ? 1 : plan_.divisor,
           .factor = gathers ? plan_.before : plan_.after,
           .neutral = plan_.neutral,
@@ -22,18 +24,18 @@ void Packer::set_task(PackWay way, std::byte* memory, uint32_t tiles) {
 
 Status Packer::gather(std::span<const PackPiece> pieces, uint32_t tiles) {
   RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters_, host_));
-  set_task(PackWay::kGather, buffer_.memory(), tiles);
+  set_task(PackWay::kGather, buffer_.memory(), tiles, lanes_for(pieces.data(), pieces.size(), tiles));
   return kernels_.launch(parameters_, stream_);
 }
 
 Status Packer::scatter() {
-  set_task(PackWay::kScatter, buffer_.memory(), parameters_.task.tiles);
+  set_task(PackWay::kScatter, buffer_.memory(), parameters_.task.tiles, parameters_.task.lanes);
   return kernels_.launch(parameters_, stream_);
 }
 
 Status Packer::finish(std::span<const PackPiece> pieces, uint32_t tiles) {
   RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters_, host_));
-  set_task(PackWay::kScatter, nullptr, tiles);
+  set_task(PackWay::kScatter, nullptr, tiles, lanes_for(pieces.data(), pieces.size(), tiles));
   return kernels_.launch(parameters_, stream_);
 }
 

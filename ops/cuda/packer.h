@@ -22,7 +22,7 @@ class Packer {
   Status finish(std::span<const PackPiece> pieces, uint32_t tiles);
 
  private:
-  void set_task(PackWay way, std::byte* memory, uint32_t tiles);
+  void set_task(PackWay way, std::byte* memory, uint32_t tiles, uint32_t lanes);
 
   const PackPlan plan_;
   const Kernels& kernels_;

@@ -103,7 +103,7 @@ struct Case {
   }
 };
 
-/// Runs the task over all pieces on the GPU.
+/// Runs the task over all pieces on the GPU: by warps and by blocks in turn, whatever their lengths.
 void run_task(const PackPlan& plan, PackWay way, const std::vector<Slice>& slices, std::byte* buffer) {
   cuda::PackRounds rounds(slices, plan, INT64_MAX, SIZE_MAX);
   std::vector<PackPiece> pieces;
@@ -114,6 +114,9 @@ void run_task(const PackPlan& plan, PackWay way, const std::vector<Slice>& slice
   parameters.task = task_of(plan, way, buffer);
   parameters.task.pieces = static_cast<uint32_t>(pieces.size());
   parameters.task.tiles = rounds.tiles();
+  static bool warped = false;
+  warped = !warped;
+  parameters.task.lanes = warped ? cuda::kWarp : cuda::kPackThreads;
   if (pieces.size() > cuda::kHeldPieces)
     parameters.task.table = table.data();
   else

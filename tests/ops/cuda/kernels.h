@@ -38,6 +38,8 @@ inline cuda::PackTask task_of(const cuda::PackPlan& plan, cuda::PackWay way, std
           .element_bytes = static_cast<uint32_t>(core::size_of(plan.part)),
           .pieces = 0,
           .tiles = 0,
+          .lanes = cuda::kPackThreads,
+          .unused = 0,
           .divisor = gathers ? 1 : plan.divisor,
           .factor = gathers ? plan.before : plan.after,
           .neutral = plan.neutral,

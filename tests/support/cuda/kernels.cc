@@ -39,7 +39,7 @@ using Kernel = void (*)(PackParameters parameters);
 constexpr std::array<Kernel, cuda::kPackKernels> kKernels = {rueda_pack_bits, rueda_pack_floats, rueda_pack_integers};
 
 /// A kernel works with any number of threads. Each of them looks for its tile, which takes its time for short ones.
-constexpr unsigned kMostThreads = 48;
+constexpr unsigned kMostThreads = 64;
 
 template <typename T>
 bool on_device_or_null(T* memory) {
@@ -68,7 +68,8 @@ std::string why_not_run(const PackTask& task, const std::vector<PackPiece>& piec
 }
 
 std::string why_not_packed(const KernelLaunch& launch, const PackTask& task) {
-  if (launch.threads > cuda::kPackThreads) return "the grid is wrong";
+  if (launch.threads > cuda::kPackThreads || task.lanes == 0 || launch.threads % task.lanes != 0)
+    return "the grid is wrong";
   if (task.table == nullptr && task.pieces > cuda::kHeldPieces) return "the parameters hold fewer pieces";
   if (!on_device_or_null(task.table) || !on_device_or_null(task.buffer)) return "the buffer lies in the host's memory";
   if (task.buffer == nullptr && task.way == cuda::PackWay::kGather) return "there is nothing to gather to";
