@@ -304,12 +304,15 @@ def test_a_reset_that_fails_says_why_it_was_tried():
     assert "rank 1 died" in str(caught.value.__cause__)
 
 
-def test_a_reset_callback_that_raises_leaves_the_loop():
+def test_a_reset_callback_that_raises_leaves_the_loop_with_a_note_that_names_it():
     job = Job(hvd.PeerLostError("rank 1 died"), "done")
     state = job.state()
-    state.register_reset_callbacks([lambda: 1 / 0])
-    with pytest.raises(ZeroDivisionError):
+    state.register_reset_callbacks([list, lambda: 1 / 0, lambda: job.calls.append("another")])
+    with pytest.raises(ZeroDivisionError) as caught:
         run_fn(job.train, job.reset)(state)
+    (note,) = caught.value.__notes__
+    assert note.startswith("Reset callback 2 of 3, ") and f"<lambda> ({__file__}, line " in note, note
+    assert job.calls == ["sync", "func", "restore", "reset", "state.reset"]
 
 
 def view(shared, commits, wants_sync=False, generation=0):

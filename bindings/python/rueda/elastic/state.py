@@ -32,7 +32,8 @@ class State:
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
         """Adds functions without arguments, which run in their order whenever this process has joined the next plan, before
-        its state is made equal to the others'. A worker that is new does not run them."""
+        its state is made equal to the others'. A worker that is new does not run them. If one raises, a note at the error
+        names it."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -40,8 +41,12 @@ class State:
         and the callbacks."""
         self.take_notices()
         self.reset()
-        for callback in self._reset_callbacks:
-            callback()
+        for number, callback in enumerate(self._reset_callbacks, 1):
+            try:
+                callback()
+            except Exception as error:
+                error.add_note(f"Reset callback {number} of {len(self._reset_callbacks)}, {_name_of(callback)}, raised this after the job had changed.")
+                raise
 
     def on_hosts_updated(self, timestamp: int, update_res: HostUpdateResult) -> None:
         """Notes that workers are to come or go; the next check tells the program. timestamp: a number that grows with each
@@ -120,6 +125,13 @@ class State:
 
     def _begins(self) -> None:
         """elastic.run calls this when all ranks have the same state, and the function is about to run."""
+
+
+def _name_of(callback: Callable[[], None]) -> str:
+    """What a reader of an error looks for in the program."""
+    code = getattr(callback, "__code__", None)
+    where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+    return f"{getattr(callback, '__qualname__', None) or repr(callback)[:80]}{where}"
 
 
 def copied(name: str, value: Any) -> Any:
