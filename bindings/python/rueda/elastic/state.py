@@ -184,7 +184,8 @@ class ObjectState(State):
         if "step_mode" in kwargs:
             raise ValueError(f"step_mode is for a TorchState of rueda.torch.elastic; a {type(self).__name__} goes back to commits")
         self._standing.follows_root = True
-        self._saved_state: Dict[str, Any] = dict(kwargs)
+        self._names = list(kwargs)  # of the plain values; those of the root since a sync
+        self._saved_state: Dict[str, Any] = {}
         for name, value in kwargs.items():
             setattr(self, name, value)
         self.save()
@@ -226,7 +227,15 @@ class ObjectState(State):
 
     def save(self) -> None:
         """Copies the values of all attributes that were given to the constructor."""
-        self._saved_state = {name: copied(name, getattr(self, name)) for name in self._saved_state}
+        self._keep_values(self._copies())
+
+    def _copies(self) -> Dict[str, Any]:
+        """Copies of the plain values, before anything is replaced: one of them may refuse to be copied."""
+        return {name: copied(name, getattr(self, name)) for name in self._names}
+
+    def _keep_values(self, values: Dict[str, Any]) -> None:
+        """Ends a save: keeps these plain values. All else that belongs to them has been kept."""
+        self._saved_state = values
         self._standing.saves += 1
 
     def restore(self) -> None:
@@ -244,12 +253,12 @@ class ObjectState(State):
         self._standing.committed()
 
     def _receive(self) -> None:
-        """Takes the present values of the root, and keeps them without a copy."""
+        """Takes the present values of the root, and saves nothing."""
         self._take(self._received())
 
     def _received(self) -> Dict[str, Any]:
         """The root's plain values."""
-        present = {name: getattr(self, name) for name in self._saved_state}
+        present = {name: getattr(self, name) for name in self._names}
         try:
             return agreement.broadcast_from(self._bcast_object, self._standing.root, present)
         except CollectiveError:
@@ -261,4 +270,4 @@ class ObjectState(State):
     def _take(self, received: Dict[str, Any]) -> None:
         for name, value in received.items():
             setattr(self, name, value)
-        self._saved_state = dict(received)
+        self._names = list(received)

@@ -31,8 +31,9 @@ class VariablesState(ObjectState):
 
     def save(self) -> None:
         """Copies the variables and the plain values."""
+        values = self._copies()
         self._saved_values = [numpy.array(value) for value in self.read()]
-        super().save()
+        self._keep_values(values)
 
     def _wants_sync(self) -> bool:
         return True  # among the variables are some that each rank has its own of, such as moving averages

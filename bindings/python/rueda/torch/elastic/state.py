@@ -71,11 +71,12 @@ class TorchState(ObjectState):
             require_known_steps(name, value)
         if handled:
             self._handlers[name].set_value(value)
-        elif name in self.__dict__.get("_saved_state", ()):
+        elif name in self.__dict__.get("_names", ()):
             handler = _handler_of(value)  # of a model, say, that was None at first
             if handler is not None:
                 self._handlers[name] = handler
-                del self._saved_state[name]
+                self._names.remove(name)
+                self._saved_state.pop(name, None)
                 handled = True
         object.__setattr__(self, name, value)
         if handled:
@@ -113,9 +114,10 @@ class TorchState(ObjectState):
                 handler.save_noted()
             self._saved_state = self._steps.noted_values()
         else:
+            values = self._copies()
             for handler in self._handlers.values():
                 handler.save()
-            super().save()
+            self._keep_values(values)
         self._standing.saved_at = self._standing.point
 
     def restore(self) -> None:

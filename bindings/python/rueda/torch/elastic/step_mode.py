@@ -122,7 +122,7 @@ class StepMode:
         self._begun, self._reduced = self._counts()
         for handler in self._state._handlers.values():
             handler.note()
-        self._values = {name: copied(name, getattr(self._state, name)) for name in self._state._saved_state}
+        self._values = {name: copied(name, getattr(self._state, name)) for name in self._state._names}
 
     def noted_values(self) -> Dict[str, Any]:
         """A copy of the plain values at the last point."""
