@@ -89,6 +89,8 @@ def run_round(number, name, options, room):
         if code != outcome.code:
             one.complaints.append(f"hvdrun ended with {code}, not {outcome.code}: {one.report[-4:]}")
         one.complaints += states(one, scenario.replay()) + lost_steps(one) + reported(one, outcome)
+        one.complaints += [f"worker {line['worker']} was removed, and went on behind its training" for line in one.told("done")
+                           if line["worker"] in outcome.removed]  # fmt: skip
         left = one.leftovers(scenario.lingers)
         if options.verbose:
             print(*map(json.dumps, one.lines), *one.report, *one.notes, sep="\n")
@@ -115,21 +117,22 @@ def figures(values):
 def summary(name, outcomes, wrong):
     """A scenario's row."""
     scenario = ALL[name]
-    done = [outcome for outcome in outcomes if outcome is not None]
-    recovered = figures(outcome.recovered for outcome in done)
-    met = not recovered or all(limit is None or recovered[key] <= limit for key, limit in (("p50_ms", scenario.p50), ("p95_ms", scenario.p95)))
-    return {"rounds": len(outcomes), "wrong": wrong, "goal": scenario.goal, "met": met and not wrong,
-            "noticed": {"what": scenario.noticed, **figures(outcome.noticed for outcome in done)},
-            "recovered": {"what": scenario.recovered, **recovered}}  # fmt: skip
+    times = {what: figures(getattr(outcome, what) for outcome in outcomes if outcome is not None) for what in ("noticed", "recovered", "ended")}
+    limits = (("recovered", "p50_ms", scenario.p50), ("recovered", "p95_ms", scenario.p95), ("noticed", "p95_ms", scenario.notice),
+              ("ended", "p95_ms", scenario.end))  # fmt: skip
+    met = all(limit is None or not times[what] or times[what][key] <= limit for what, key, limit in limits)
+    row = {"rounds": len(outcomes), "wrong": wrong, "goal": scenario.goal, "met": met and not wrong,
+           "noticed": {"what": scenario.noticed, **times["noticed"]}, "recovered": {"what": scenario.recovered, **times["recovered"]}}  # fmt: skip
+    return {**row, "ended": {"what": "removed workers have ended", **times["ended"]}} if times["ended"] else row
 
 
 def print_table(rows):
     """p50, p95 and maximum in milliseconds."""
     times = lambda one: "  ".join(f"{one.get(key, '-'):>8}" for key in ("p50_ms", "p95_ms", "max_ms"))  # noqa: E731
-    print(f"{'scenario':20}{'rounds':>6}{'wrong':>6}   noticed: p50, p95, max in ms     recovered: p50, p95, max in ms   goal")
+    print(f"{'scenario':20}{'rounds':>6}{'wrong':>6}   {'noticed: p50, p95, max in ms':>28}   {'recovered: the same':>28}   {'removed ended: the same':>28}   goal")
     for name, row in rows.items():
-        print(f"{name:20}{row['rounds']:6}{row['wrong']:6}   {times(row['noticed'])}   {times(row['recovered'])}   {row['goal']}: "
-              f"{'met' if row['met'] else 'MISSED'}")  # fmt: skip
+        print(f"{name:20}{row['rounds']:6}{row['wrong']:6}   {times(row['noticed'])}   {times(row['recovered'])}   {times(row.get('ended', {}))}   "
+              f"{row['goal']}: {'met' if row['met'] else 'MISSED'}")  # fmt: skip
 
 
 def parse(words):
@@ -165,7 +168,7 @@ def main(words):
                 print(f"round {number}, {name}: {complaint}", flush=True)
             late = outcome is not None and ALL[name].late(outcome)
             if late:
-                print(f"round {number}, {name}: it took {outcome.recovered:.0f} ms", flush=True)
+                print(f"round {number}, {name}: {late}", flush=True)
             if complaints:
                 wrong[name] += 1
             if complaints or late:

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -196,6 +197,19 @@ class Job:
         moment = time.monotonic_ns()
         os.kill(self.pid(worker), number)
         return moment
+
+    def watch_ends(self, workers):
+        """Returns {worker: when its process has ended}, which fills as they end."""
+        ends = {}
+
+        def wait(worker, descriptor):
+            select.select([descriptor], [], [])
+            ends[worker] = time.monotonic_ns()
+            os.close(descriptor)
+
+        for worker in workers:
+            threading.Thread(target=wait, args=(worker, os.pidfd_open(self.pid(worker)))).start()
+        return ends
 
     def agent_of(self, worker):
         """The agent that has started a worker, and that agent's guard."""

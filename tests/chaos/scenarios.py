@@ -5,12 +5,12 @@ well again, and returns an Outcome.
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
 
 import numpy
 import training
+from notices import announce, join, join_large, join_told, leave, preempt
 from storm import storm, storm_over_hosts
 from striking import FIRST, SECOND, Outcome, Scenario, milliseconds, recovered, started
 
@@ -145,71 +145,6 @@ def hang_last(job, chance):
     return hang(job, chance, max)
 
 
-def stopped_time(job, plan, new):
-    """How long the members of both plans took no step."""
-    left = {line["worker"]: line["at"] for line in job.told("left", plan)}
-    steps = {line["worker"]: line["at"] for line in job.told("step", new)}
-    return milliseconds(0, max(steps[worker] - left[worker] for worker in left if worker in steps))
-
-
-def join(job, chance):
-    """Lists one slot more."""
-    plan = started(job, chance)
-    moment = time.monotonic_ns()
-    job.list_hosts({FIRST: 2, SECOND: 2})
-    job.until(lambda: job.complete(plan), "the plan with the new worker")
-    new = job.complete(plan)
-    (newcomer,) = set(job.members(new)) - set(job.members(plan))
-    return Outcome(milliseconds(moment, job.began(newcomer)), stopped_time(job, plan, new), {}, new)
-
-
-def join_large(job, chance):
-    """Lists one slot more of a job whose state is large; the time of a usual step is not counted."""
-    outcome = join(job, chance)
-    outcome.recovered -= max(line["usual"] for line in job.told("left", outcome.plan - 1)) / 1e6
-    return outcome
-
-
-def left_by_notice(job, plan, moment):
-    """Waits for the next plan, which all members must reach by a notice."""
-    job.until(lambda: job.complete(plan), "the plan without the host")
-    new, left = job.complete(plan), job.told("left", plan)
-    job.complaints += [f"worker {line['worker']} left plan {plan} by an error: {line['why']}" for line in left if not line["planned"]]
-    return Outcome(milliseconds(moment, max(line["at"] for line in left)), stopped_time(job, plan, new), {}, new)
-
-
-def leave(job, chance):
-    """Leaves a host out of the list."""
-    plan = started(job, chance)
-    moment = time.monotonic_ns()
-    job.list_hosts({FIRST: 2})
-    return left_by_notice(job, plan, moment)
-
-
-def preempt(job, chance):
-    """SIGTERM to the agent of a host says that the host is about to go."""
-    plan = started(job, chance)
-    agent, _ = job.agent_of(chance.choice(job.members(plan)))
-    moment = time.monotonic_ns()
-    os.kill(agent, signal.SIGTERM)
-    outcome = left_by_notice(job, plan, moment)
-    if any(job.agent_of(worker)[0] == agent for worker in job.members(outcome.plan)):
-        job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
-    return outcome
-
-
-def announce(job, chance):
-    """Has `hvdrun --signal-removal` say that a host is about to go."""
-    plan = started(job, chance)
-    moment = time.monotonic_ns()
-    words = [job.command[0], "--signal-removal", str(job.process.pid), SECOND]
-    subprocess.run(job.room.command(job.folder, words), check=True, stdout=subprocess.DEVNULL)
-    outcome = left_by_notice(job, plan, moment)
-    if any(job.host(worker) == SECOND for worker in job.members(outcome.plan)):
-        job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
-    return outcome
-
-
 def grow_again(job, chance):
     """Kills two of four. Three are needed, so the others wait for a new worker."""
     outcome = kill_two(job, chance)
@@ -242,6 +177,8 @@ def kill_hvdrun(job, chance):
 
 SLOW = ("kill-large", "join-large", "cut-host", "end-host", "storm-over-hosts")
 LARGE = 776_000  # elements of each of 161 tensors, which with their momentum have 1 GB
+NOTICE = {"goal": "no step lost, removed workers end within 1 s", "end": 1000, "hosts": {FIRST: 2, SECOND: 2},
+          "noticed": "at the last commit before", "recovered": "others stopped"}  # fmt: skip
 STEP_MODE = {"program": ("step_worker.py",)}
 STORM = {"goal": "every state is right, no wait over 10 s", "p95": 10000, "least": 1, "recovered": "the end of the training", "lingers": 5}
 
@@ -265,9 +202,11 @@ ALL = {
     "join-large": Scenario(join_large, "beyond a step 0.1 s and 0.5 s, which a broadcast of 1 GB takes", p95=600, hosts={FIRST: 2, SECOND: 1},
                            program=("large_worker.py", str(LARGE)), replay=lambda: training.Replay(161 * LARGE // 1000, numpy.float32),
                            noticed="the new worker's process begins", recovered="others stopped, without a usual step's time"),
-    "leave": Scenario(leave, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
-    "preempt": Scenario(preempt, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
-    "announce": Scenario(announce, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
+    "join-told": Scenario(join_told, "noticed within 50 ms, others stopped one step + 0.1 s", p95=100, notice=50, hosts={FIRST: 2, SECOND: 1},
+                          flags=("--discovery-interval", "100000"), noticed="the new worker's process begins", recovered="others stopped"),
+    "leave": Scenario(leave, **NOTICE),
+    "preempt": Scenario(preempt, **NOTICE),
+    "announce": Scenario(announce, **NOTICE),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
     "storm": Scenario(storm, hosts={FIRST: 2, SECOND: 2}, **STORM),
     "storm-over-hosts": Scenario(storm_over_hosts, hosts={"node1": 2, "node2": 2, "node3": 2}, lab=3, **STORM),

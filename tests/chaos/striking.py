@@ -19,17 +19,22 @@ class Outcome:
     code: int = 0  # that hvdrun must end with
     sure: bool = True  # whether each of the dead counts as failed; not if some of them may have been removed before
     lost: set = dataclasses.field(default_factory=set)  # hosts, any of whose workers may have failed beside the dead
+    removed: set = dataclasses.field(default_factory=set)  # workers that have left in order
+    ended: object = None  # from when the last of these had left its plan until its process had ended
 
 
 @dataclasses.dataclass
 class Scenario:
     """strike: the function. hosts, least: of the job. goal: the limit as text. p50, p95: the same for `recovered` in
-    milliseconds, None if that is not what the limit is about. noticed, recovered: what the two times are, if not the usual."""
+    milliseconds, None if that is not what the limit is about. notice, end: the same for `noticed` and `ended`, of 95 of 100.
+    noticed, recovered: what the two times are, if not the usual."""
 
     strike: object
     goal: str
     p50: object = None
     p95: object = None
+    notice: object = None
+    end: object = None
     hosts: dict = dataclasses.field(default_factory=lambda: {FIRST: 4})
     least: int = 2
     flags: tuple = ()
@@ -41,8 +46,9 @@ class Scenario:
     lingers: float = 0  # for how many seconds something may be left after the job: what hvdrun has lost ends by itself
 
     def late(self, outcome):
-        """Whether its time is over what is allowed for almost all."""
-        return None not in (self.p95, outcome.recovered) and outcome.recovered > self.p95
+        """Its times over what is allowed for almost all, as text."""
+        times = (("recovered", outcome.recovered, self.p95), ("noticed", outcome.noticed, self.notice), ("ended", outcome.ended, self.end))
+        return ", ".join(f"{what} after {took:.0f} ms" for what, took, limit in times if None not in (took, limit) and took > limit)
 
 
 def milliseconds(since, until):

@@ -1,0 +1,93 @@
+"""Scenarios in which the members of a job leave their plan by a notice: workers come, or leave with their host."""
+
+import os
+import signal
+import subprocess
+import time
+
+from striking import FIRST, SECOND, Outcome, milliseconds, started
+
+
+def ask(job, flag, *words):
+    """Has another hvdrun tell the job's, which it finds by its process."""
+    command = [job.command[0], flag, str(job.process.pid), *words]
+    done = subprocess.run(job.room.command(job.folder, command), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"hvdrun {flag} ended with {done.returncode}: {done.stderr}")
+
+
+def stopped_time(job, plan, new):
+    """How long the members of both plans took no step."""
+    left = {line["worker"]: line["at"] for line in job.told("left", plan)}
+    steps = {line["worker"]: line["at"] for line in job.told("step", new)}
+    return milliseconds(0, max(steps[worker] - left[worker] for worker in left if worker in steps))
+
+
+def join(job, chance, told=False):
+    """Lists one slot more. told: whether hvdrun is told, too."""
+    plan = started(job, chance)
+    moment = time.monotonic_ns()
+    job.list_hosts({FIRST: 2, SECOND: 2})
+    if told:
+        ask(job, "--signal-hosts")
+    job.until(lambda: job.complete(plan), "the plan with the new worker")
+    new = job.complete(plan)
+    (newcomer,) = set(job.members(new)) - set(job.members(plan))
+    return Outcome(milliseconds(moment, job.began(newcomer)), stopped_time(job, plan, new), {}, new)
+
+
+def join_told(job, chance):
+    """Does the same, and tells hvdrun."""
+    return join(job, chance, told=True)
+
+
+def join_large(job, chance):
+    """Lists one slot more of a job whose state is large; the time of a usual step is not counted."""
+    outcome = join(job, chance)
+    outcome.recovered -= max(line["usual"] for line in job.told("left", outcome.plan - 1)) / 1e6
+    return outcome
+
+
+def left_by_notice(job, plan, moment, ends):
+    """Waits for the next plan, which all members must reach by a notice, and for the ends of those that are not in it."""
+    job.until(lambda: job.complete(plan), "the plan without the host")
+    new, left = job.complete(plan), job.told("left", plan)
+    job.complaints += [f"worker {line['worker']} left plan {plan} by an error: {line['why']}" for line in left if not line["planned"]]
+    removed = set(job.members(plan)) - set(job.members(new))
+    job.poll(lambda: removed <= set(ends), "the end of the removed workers")
+    ended = max(milliseconds(line["at"], ends[line["worker"]]) for line in left if line["worker"] in removed)
+    return Outcome(milliseconds(moment, max(line["at"] for line in left)), stopped_time(job, plan, new), {}, new, ended=ended, removed=removed)
+
+
+def leave(job, chance):
+    """Leaves a host out of the list."""
+    plan = started(job, chance)
+    ends = job.watch_ends(job.members(plan))
+    moment = time.monotonic_ns()
+    job.list_hosts({FIRST: 2})
+    return left_by_notice(job, plan, moment, ends)
+
+
+def preempt(job, chance):
+    """SIGTERM to the agent of a host says that the host is about to go."""
+    plan = started(job, chance)
+    agent, _ = job.agent_of(chance.choice(job.members(plan)))
+    ends = job.watch_ends(job.members(plan))
+    moment = time.monotonic_ns()
+    os.kill(agent, signal.SIGTERM)
+    outcome = left_by_notice(job, plan, moment, ends)
+    if any(job.agent_of(worker)[0] == agent for worker in job.members(outcome.plan)):
+        job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
+    return outcome
+
+
+def announce(job, chance):
+    """Has `hvdrun --signal-removal` say that a host is about to go."""
+    plan = started(job, chance)
+    ends = job.watch_ends(job.members(plan))
+    moment = time.monotonic_ns()
+    ask(job, "--signal-removal", SECOND)
+    outcome = left_by_notice(job, plan, moment, ends)
+    if any(job.host(worker) == SECOND for worker in job.members(outcome.plan)):
+        job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
+    return outcome
