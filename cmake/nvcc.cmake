@@ -1,6 +1,6 @@
 # rueda_pack_image: the kernels of ops/cuda as bytes, if there is an nvcc: a toolkit's, or what scripts/setup --nvcc has
 # brought. Sets RUEDA_GPU_KERNELS to whether there is one. No other part of the build needs nvcc.
-find_program(RUEDA_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} PATHS ${PROJECT_SOURCE_DIR}/build/cuda/bin)
+find_program(RUEDA_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} PATHS $ENV{CUDA_HOME}/bin ${PROJECT_SOURCE_DIR}/build/cuda/bin)
 set(RUEDA_GPU_KERNELS OFF CACHE INTERNAL "whether the CUDA plug-in has kernels")
 if(RUEDA_NVCC)
   # An old nvcc, or a compiler for the host that does not suit it, is found out here and not in the middle of the build.
