@@ -1,9 +1,14 @@
 """What this build of Rueda supports, under the names that Horovod scripts ask with."""
 
+import ctypes
 import json
+import os
 from typing import Any, Dict
 
 from rueda._native import ffi, lib
+
+_NCCL = "libnccl.so.2"
+_OLDEST_NCCL = 21400  # as in ops/cuda/nccl_library.cc
 
 
 def build_info() -> Dict[str, Any]:
@@ -48,10 +53,20 @@ def cuda_built() -> bool:
 
 
 def nccl_built() -> int:
-    """The version of NCCL as a number; 0 if there is no NCCL."""
-    for plugin in build_info()["plugins"]:
-        if plugin.get("loaded") and "nccl" in plugin:
-            return int(plugin["nccl"])
+    """The version of NCCL that operations on GPUs use, as a number: 22809 for 2.28.9. 0 if there is none, if it is older than
+    2.14, or without the CUDA plug-in. As operations do, takes the library that RUEDA_NCCL_LIBRARY names, else the one that
+    the process has loaded, else what the dynamic linker finds."""
+    if not cuda_built():
+        return 0
+    named = os.environ.get("RUEDA_NCCL_LIBRARY")
+    candidates = [(named, os.RTLD_LAZY)] if named else [(_NCCL, os.RTLD_LAZY | os.RTLD_NOLOAD), (_NCCL, os.RTLD_LAZY)]
+    for name, mode in candidates:
+        version = ctypes.c_int()
+        try:
+            failed = ctypes.CDLL(name, mode).ncclGetVersion(ctypes.byref(version))
+        except (OSError, AttributeError):  # no such library, or another one of that name
+            continue
+        return version.value if failed == 0 and version.value >= _OLDEST_NCCL else 0
     return 0
 
 

@@ -80,6 +80,10 @@ class Kept:
                 except BaseException:  # of a signal's handler
                     self._launched.appendleft((number, loan))
                     raise
+        self.tell()
+
+    def tell(self) -> None:
+        """Raises the error of the first launched operation that is known to have failed."""
         if self._failure is not None:
             raise errors.copy_of(self._failure)
 

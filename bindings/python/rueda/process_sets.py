@@ -1,5 +1,6 @@
 """Process sets: groups of ranks that run operations among themselves."""
 
+import contextlib
 from typing import Any, List, Optional
 
 from rueda import errors, operations, session
@@ -138,14 +139,19 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     """Removes the set from the job on this rank; all members do so. Returns False if it was not part of the job, or if
     it is the global set, which stays.
 
-    Raises ValueError if operations of this rank are in flight in the set, or if the argument is not a ProcessSet.
+    Waits until devices have finished the operations whose waits have returned. Raises ValueError if other operations of
+    this rank are in flight in the set, or if the argument is not a ProcessSet.
     """
     if not isinstance(process_set, ProcessSet):
         raise ValueError(f"remove_process_set({process_set!r}): give a ProcessSet")
     number = process_set.process_set_id
     if not number:
         return False
-    errors.check(lib.rueda_process_set_remove(session.current().pointer, number))
+    here = session.current()
+    if lib.rueda_process_set_remove(here.pointer, number) != lib.RUEDA_OK:
+        with contextlib.suppress(errors.CollectiveError):  # of a device, which later waits tell of
+            here.kept.settle()
+        errors.check(lib.rueda_process_set_remove(here.pointer, number))
     process_set._number = process_set._session = None
     return True
 

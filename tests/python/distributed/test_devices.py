@@ -51,6 +51,10 @@ def test_collectives_of_both_dialects_use_tensors_where_they_lie(reached, monkey
     assert torchrun("devices.py", ranks=3).count("ok") == 3
 
 
+def test_all_other_functions_work_there_and_works_and_sets_keep_their_promises(reached):
+    assert torchrun("device_functions.py", ranks=2).count("ok") == 2
+
+
 @pytest.mark.parametrize("reached", ["nccl"], indirect=True)
 @pytest.mark.parametrize("backends", ["cpu:gloo,standin:rueda", "standin:rueda,cpu:gloo"])
 def test_a_group_hands_tensors_of_the_host_to_gloo_and_uses_those_of_the_device(reached, backends):

@@ -12,11 +12,13 @@ tensors if the plug-in is missing.
 import contextlib
 import functools
 import math
+import time
 import traceback
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 import torch
 
+from rueda import errors
 from rueda._native import ffi, lib
 from rueda.build import cuda_built
 from rueda.handles import Handle
@@ -157,6 +159,17 @@ def spot_of(tensor: torch.Tensor) -> Optional[Spot]:
     return _spots.setdefault(device, Spot(kind, device))
 
 
+def reached_types() -> List[str]:
+    """The types of devices with tensors that the library uses where they lie; the first is the host's."""
+    return ["cpu", *(device_type for device_type in {"cuda": None, **_kinds} if _kind_of(device_type) is not None)]
+
+
+def use(device: torch.device) -> None:
+    """Notes a device whose streams a barrier waits for, too, before the library has had a tensor there."""
+    if _kind_of(device.type) is not None:
+        _used.add(device)
+
+
 def drain() -> None:
     """Waits for the current stream of each device whose tensors the library has had."""
     for device in list(_used):
@@ -195,18 +208,40 @@ def aside(handle: Optional[Handle]) -> Iterator[None]:
 class _Placed(Handle):
     """The handle of an operation on a device. Each wait makes the stream that is current then go on behind it."""
 
-    __slots__ = ("kind", "device", "_place", "_ordered", "_failed")
+    __slots__ = ("kind", "device", "_place", "_ordered", "_failed", "_launched")
 
     def __init__(self, place: Place, session: Any, number: int, loan: Any, finish: Any = None, kept: Any = None, names: Any = ()):
         self.kind, self.device, self._place, self._failed = place.kind, place.device, place, False
+        self._launched = 0  # the operation's number once a wait has returned, until the device has finished
         super().__init__(session, number, loan, finish, (kept, place), names)
 
+    def poll(self) -> bool:
+        """Returns whether the device has finished, also after a wait. Never blocks."""
+        return super().poll() and (self._launched == 0 or lib.rueda_poll(self._launched) != 0)
+
     def wait(self, timeout: Optional[float] = None) -> Any:
-        """Handle.wait(), without a wait of the host for the device."""
+        """Handle.wait(). Without a timeout the host does not wait for the device."""
+        begun = time.monotonic()
         result, stream = super().wait(timeout), self._current()
         if stream != self._ordered:
             stream.wait_stream(self._ordered)
+        if timeout is not None:
+            self._await_device(begun + timeout, timeout)
         return result
+
+    def _await_device(self, deadline: float, timeout: float) -> None:
+        """Waits until the device has finished a launched operation. Raises what it failed with, and TimeoutError at the
+        deadline; timeout: for the sentence."""
+        number, code = self._launched, lib.RUEDA_INTERRUPTED
+        while number != 0 and code == lib.RUEDA_INTERRUPTED:
+            code = lib.rueda_wait(number, max(0.0, deadline - time.monotonic()))
+        if number == 0 or lib.rueda_poll(number) < 0:  # finished, and released since
+            self._session.kept.tell()
+            return
+        if code == lib.RUEDA_TIMEOUT and lib.rueda_poll(number) == 0:
+            raise errors.CollectiveTimeoutError(f"the operation is launched, and its device has not finished it after {timeout} s; wait again", code)
+        if code != lib.RUEDA_OK:
+            raise self._session.error_of(number, code)
 
     def is_launched(self) -> bool:
         """Returns whether wait() does not block. Never blocks. Makes the current stream go on behind what is launched."""
@@ -235,6 +270,7 @@ class _Placed(Handle):
         if self._failed:  # the wait has said so
             self._session.kept.adopt(number, lent)
         else:
+            self._launched = number
             self._session.kept.launched(number, lent)
 
 

@@ -163,6 +163,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return at::globalContext().defaultGenerator(at::kCPU);
   }
   Device getDeviceFromPtr(void*) const override { return {kDevice, current_device}; }
+  at::Allocator* getPinnedMemoryAllocator() const override { return at::getCPUAllocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override {
     drain(current_stream(storage.device()));
     {

@@ -31,6 +31,8 @@ class _Device:
     get_amp_supported_dtype = staticmethod(lambda: [torch.float16, torch.bfloat16])
     _is_in_bad_fork = staticmethod(lambda: False)
     manual_seed_all = staticmethod(lambda seed: None)  # its random numbers are the host's
+    get_rng_state = staticmethod(lambda device=None: torch.get_rng_state())
+    set_rng_state = staticmethod(lambda state, device=None: torch.set_rng_state(state))
 
     @staticmethod
     def device(wanted):

@@ -5,7 +5,7 @@ from typing import Any, List
 import torch
 from torch._C._distributed_c10d import ProcessGroup
 
-from rueda.torch import graphs
+from rueda.torch import graphs, placed
 
 
 class NamedGroup(ProcessGroup):
@@ -14,7 +14,9 @@ class NamedGroup(ProcessGroup):
     The names of the methods are those of PyTorch's C++, which looks them up.
     """
 
-    supports_coalescing = supports_splitting = supports_time_estimate = False
+    supports_coalescing = supports_time_estimate = False
+    supports_splitting = True  # else PyTorch does not tell the group the device_id of init_process_group()
+    options = None  # of splits
 
     def __init__(self, options: Any):
         """options: PyTorch's, with the rank, the size and the store of the group."""
@@ -60,7 +62,20 @@ class NamedGroup(ProcessGroup):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        return [torch.device("cpu")]
+        return [torch.device(device_type) for device_type in placed.reached_types()]
+
+    def eager_connect_single_device(self, device: torch.device) -> None:
+        """Takes the device_id of init_process_group(): PyTorch's later groups are bound to it, and barriers wait for its
+        current stream. Nothing is allocated there before the first tensor."""
+        self.bound_device_id = device
+        placed.use(device)
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Does nothing: ranks that are in no part of a split have no part in it."""
+
+    def split_group(self, *_: Any, **__: Any) -> None:
+        """Raises RuntimeError: use torch.distributed.new_group()."""
+        raise RuntimeError("Rueda's groups are not split; torch.distributed.new_group(ranks) makes a group of some ranks")
 
     def _get_backend(self, device: Any) -> "NamedGroup":
         return self

@@ -216,6 +216,7 @@ class RuedaWork(Work):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Waits until the tensors hold their results and the work's future, if there is one, is complete. Returns True.
 
+        On a device the current stream waits in place of the host, unless there is a timeout.
         timeout: 0 and less mean no limit. Raises RuntimeError or ValueError if the operation failed, TimeoutError if
         the timeout has passed; the operation then goes on, and the caller may wait again.
         """
@@ -251,7 +252,11 @@ class RuedaWork(Work):
             self.await_end()
 
     def _has_ended(self) -> bool:
-        return all(work._has_ended() for work in self._before) and (self._error is not None or self._handle.poll())
+        """Whether a wait has returned or the operation has finished, on its device too."""
+        return all(work._has_ended() for work in self._before) and (self._error is not None or self._handle.number == 0 or self._handle.poll())
+
+    def _has_finished(self) -> bool:
+        return all(work._has_finished() for work in self._before) and (self._error is not None or self._handle.poll())
 
     def exception(self) -> Optional[BaseException]:
         """The error that wait() would raise; None if the operation succeeded or has not finished."""
@@ -262,8 +267,9 @@ class RuedaWork(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Returns whether the operation has ended. If so, its tensors hold their results and wait() does not block."""
-        if not self._has_ended():
+        """Returns whether the operation has ended, on its device too. If so, its tensors hold their results, and wait() does
+        not block."""
+        if not self._has_finished():
             return False
         self.await_end()  # does not block; a wait is what fills lists of tensors
         if self._future is not None:
