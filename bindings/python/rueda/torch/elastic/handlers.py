@@ -7,9 +7,10 @@ import torch
 
 from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
+from rueda.process_sets import global_process_set
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
-from rueda.torch.state import broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.state import broadcast_parameters, send_optimizer_state
 
 
 _NEEDS_STEPS = "must define note(), is_unchanged() and rewind() for a state with step_mode=True"
@@ -185,8 +186,8 @@ class OptimizerStateHandler(_OwnHandler):
         self.value.load_state_dict(copy.deepcopy(self._saved))  # it keeps the tensors that it is given
 
     def receive(self) -> None:
-        """Overwrites the state and the options with the root's."""
-        broadcast_optimizer_state(self.value, self.root_rank)
+        """Overwrites the state and the options with the root's. Gradients are those of no step on any rank, so they stay."""
+        send_optimizer_state(self.value, self.root_rank, global_process_set)
 
     def note(self) -> None:
         """Notes how many steps were begun, and the options, such as learning rates."""
