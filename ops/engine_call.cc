@@ -32,11 +32,12 @@ const Algorithm& allreduce_named(std::span<const Algorithm> table, std::string_v
 
 }  // namespace
 
-/// One for each `kTold` bytes, which no chunk is shorter than, and two to spare for each time.
+/// One for each `kTold` bytes, which no chunk is shorter than, and two to spare for each time. In an all-reduce members
+/// may tell each other twice: what they have, and whether what they tried has worked.
 uint64_t HostEngineCall::told_stamps(OpKind kind, int members, uint64_t tensors) {
   if (members == 1) return 0;
   const uint64_t once = static_cast<uint64_t>(members) + 2;
-  if (!exchanges(kind)) return once;
+  if (!exchanges(kind)) return kind == OpKind::kAllreduce ? 2 * once : once;
   const size_t most = EngineCall::told_of_counts(static_cast<size_t>(members) * tensors);
   return once + static_cast<uint64_t>(members) * (most / EngineCall::kTold) + 2;
 }

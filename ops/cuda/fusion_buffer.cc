@@ -16,8 +16,16 @@ namespace rueda::cuda {
 using core::Result;
 using core::Status;
 
-Status FusionBuffer::make(const core::DeviceFunctions& functions, int32_t index, void* stream) {
+void FusionBuffer::allocate() {
+  memory_ = nccl_.allocate(kDeviceBytes);
+  by_nccl_ = memory_ != nullptr;
+  if (by_nccl_) return;
+  memory_ = static_cast<std::byte*>(functions_->allocate(functions_->context, index_, kDeviceBytes, stream_));
+}
+
+Status FusionBuffer::make(const core::DeviceFunctions& functions, int32_t index, void* stream, const NcclMemory& nccl) {
   if (memory_ != nullptr) return {};
+  nccl_ = nccl;
   functions_ = &functions;
   index_ = index;
   stream_ = stream;
@@ -27,7 +35,7 @@ Status FusionBuffer::make(const core::DeviceFunctions& functions, int32_t index,
     return core::device_error(functions, index, fmt::format("give {} bytes of pinned memory", kTables * kTableBytes));
   }
   for (size_t i = 0; i < kTables; ++i) tables_[i].pieces = tables + i * kMostPieces;
-  memory_ = static_cast<std::byte*>(functions.allocate(functions.context, index, kDeviceBytes, stream));
+  allocate();
   if (memory_ != nullptr) {
     host_.account(static_cast<int64_t>(kDeviceBytes));
     return {};
@@ -75,7 +83,7 @@ void FusionBuffer::free() {
     functions_->free_pinned(functions_->context, index_, tables_.front().pieces, kTables * kTableBytes);
   }
   if (memory_ != nullptr) {
-    functions_->free(functions_->context, index_, memory_, stream_);
+    by_nccl_ ? nccl_.free(memory_) : functions_->free(functions_->context, index_, memory_, stream_);
     host_.account(-static_cast<int64_t>(kDeviceBytes));
   }
   leave();

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "ops/cuda/nccl_memory.h"
 #include "ops/cuda/pack_tiles.h"
 #include "runtime/base/plugin_abi.h"
 #include "runtime/engine/device_engine.h"
@@ -25,8 +26,9 @@ class FusionBuffer {
   FusionBuffer(const FusionBuffer&) = delete;
   FusionBuffer& operator=(const FusionBuffer&) = delete;
 
-  /// Allocates all of it at the first call. Returns kSystem if there is no memory.
-  core::Status make(const core::DeviceFunctions& functions, int32_t index, void* stream);
+  /// Allocates all of it at the first call, the buffer from `nccl` if that gives memory. Returns kSystem if there is
+  /// none.
+  core::Status make(const core::DeviceFunctions& functions, int32_t index, void* stream, const NcclMemory& nccl = {});
   std::byte* memory() const { return memory_; }
   /// Lets the parameters lead to these pieces: in themselves if there is room, else in the table on the GPU, which the
   /// stream holds from here on. Waits if all pinned tables are in use. Fails as `EngineCall::until`, or with kSystem if
@@ -45,13 +47,16 @@ class FusionBuffer {
     PackPiece* pieces = nullptr;
     std::shared_ptr<const core::DeviceMark> copied;  ///< behind the copy of what it holds
   };
+  void allocate();
   core::Status await(const PinnedTable& table, core::EngineCall& host);
 
   const rueda_host& host_;
   const core::DeviceFunctions* functions_ = nullptr;
   int32_t index_ = 0;
   void* stream_ = nullptr;
+  NcclMemory nccl_;
   std::byte* memory_ = nullptr;
+  bool by_nccl_ = false;  ///< the memory is NCCL's
   std::array<PinnedTable, kTables> tables_{};
   size_t next_ = 0;
 };

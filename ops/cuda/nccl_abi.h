@@ -90,6 +90,12 @@ using Send = NcclResult(const void* in, size_t count, NcclType type, int peer, N
 using Receive = NcclResult(void* out, size_t count, NcclType type, int peer, NcclComm communicator, CUstream stream);
 using RedOpCreatePreMulSum = NcclResult(NcclOp* op, void* scalar, NcclType type, int residence, NcclComm communicator);
 using RedOpDestroy = NcclResult(NcclOp op, NcclComm communicator);
+/// Of 2.19, as the next.
+using MemAlloc = NcclResult(void** memory, size_t bytes);
+using MemFree = NcclResult(void* memory);
+/// The handle may be null after a success: then NCCL was told to register nothing.
+using CommRegister = NcclResult(NcclComm communicator, void* memory, size_t bytes, void** handle);
+using CommDeregister = NcclResult(NcclComm communicator, void* handle);
 }  // namespace nccl_type
 
 }  // namespace rueda::cuda

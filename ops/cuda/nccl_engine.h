@@ -8,6 +8,7 @@
 #include "ops/cuda/nccl_hierarchical.h"
 #include "ops/cuda/nccl_told.h"
 #include "ops/cuda/packed_batch.h"
+#include "ops/cuda/registrar.h"
 
 namespace rueda::cuda {
 
@@ -18,7 +19,11 @@ class NcclEngine final : public core::DeviceEngine {
  public:
   /// `functions` are the devices', and outlive the process's use of them.
   NcclEngine(Devices& devices, const core::DeviceFunctions& functions, const core::DeviceEngineSettings& settings)
-      : devices_(devices), functions_(functions), settings_(settings), communicators_(devices.host()) {}
+      : devices_(devices),
+        functions_(functions),
+        settings_(settings),
+        communicators_(devices.host()),
+        registrar_(devices.host(), communicators_) {}
   ~NcclEngine() override { close(); }
   NcclEngine(const NcclEngine&) = delete;
   NcclEngine& operator=(const NcclEngine&) = delete;
@@ -45,6 +50,7 @@ class NcclEngine final : public core::DeviceEngine {
     bool nccl = false;
     bool packs = false;
     bool two_levels = false;
+    bool registers = false;    ///< all members' NCCL can register memory, and the buffer was not there yet
     Device* device = nullptr;  ///< this rank's for the set
   };
   bool sums_in_order(const core::Call& call) const;
@@ -56,6 +62,7 @@ class NcclEngine final : public core::DeviceEngine {
   Status make_communicators(const core::Call& call, const Use& use, std::span<const Told> members,
                             core::EngineCall& host);
   Result<bool> launch(const core::Call& call, Use use, core::EngineCall& host);
+  Status prepare_buffer(const core::Call& call, const Use& use, WorkStream& work, core::EngineCall& host);
   Result<bool> launch_alone(const core::Call& call);
   Result<bool> leave_mark(const core::Call& call, WorkStream& work, const Status& launched);
   Status refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
@@ -68,7 +75,8 @@ class NcclEngine final : public core::DeviceEngine {
   const core::DeviceFunctions& functions_;
   const core::DeviceEngineSettings settings_;
   Communicators communicators_;
-  PinnedPair pinned_;  ///< the device lane's, as the next
+  Registrar registrar_;  ///< the device lane's, as what follows
+  PinnedPair pinned_;
   std::map<Device*, WorkStream> streams_;
   std::map<core::SetId, Use> uses_;  ///< of sets that have run a batch
 };

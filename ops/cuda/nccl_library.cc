@@ -50,6 +50,13 @@ void find_operations(SymbolFinder& finder, Nccl& nccl) {
   finder.find(nccl.receive, "ncclRecv");
 }
 
+void find_memory_functions(SymbolFinder& finder, Nccl& nccl) {
+  finder.find_optional(nccl.allocate, "ncclMemAlloc");
+  finder.find_optional(nccl.free, "ncclMemFree");
+  finder.find_optional(nccl.register_memory, "ncclCommRegister");
+  finder.find_optional(nccl.deregister_memory, "ncclCommDeregister");
+}
+
 Status no_nccl(std::string why) { return {Code::kUnsupported, std::move(why)}; }
 
 }  // namespace
@@ -75,6 +82,7 @@ Result<Nccl> open_nccl(const std::string& named) {
   nccl.path = path_of(reinterpret_cast<void*>(nccl.get_version), kNcclName);
   find_communicators(finder, nccl);
   find_operations(finder, nccl);
+  find_memory_functions(finder, nccl);
   if (nccl.version < kLeastNccl || finder.missing() != nullptr) {
     return no_nccl(fmt::format("NCCL {} ({}) is too old{}; the least is {}", nccl_version_text(nccl.version), nccl.path,
                                finder.missing() == nullptr ? "" : fmt::format(" and has no {}", finder.missing()),

@@ -28,9 +28,16 @@ struct Nccl {
   nccl_type::Receive* receive;
   nccl_type::RedOpCreatePreMulSum* create_scaled_sum;
   nccl_type::RedOpDestroy* destroy_op;
+  // Null before 2.19.
+  nccl_type::MemAlloc* allocate;
+  nccl_type::MemFree* free;
+  nccl_type::CommRegister* register_memory;
+  nccl_type::CommDeregister* deregister_memory;
 
   std::string path;  ///< where the library lies
   int version = 0;   ///< 22809 of 2.28.9
+  bool gives_memory() const { return allocate != nullptr && free != nullptr; }
+  bool registers() const { return register_memory != nullptr && deregister_memory != nullptr; }
 };
 
 /// Opens NCCL: the library at `named` (RUEDA_NCCL_LIBRARY) if that is not empty, else one that the process has loaded,

@@ -54,6 +54,12 @@ std::string why_not_together(std::span<const Told> members, const std::vector<in
   return {};
 }
 
+std::vector<MemberProcess> processes_of(std::span<const Told> members, std::span<const int> ranks) {
+  std::vector<MemberProcess> processes;
+  for (size_t i = 0; i < members.size(); ++i) processes.push_back({ranks[i], members[i].process});
+  return processes;
+}
+
 /// NCCL itself looks at the same variables and cards, but tells of its choice in its log only.
 bool has_own_network() {
   if (is_set("NCCL_NET", nullptr)) return !is_set("NCCL_NET", "Socket");

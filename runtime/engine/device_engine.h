@@ -16,7 +16,7 @@ namespace rueda::core {
 /// What a device's engine may ask of the host while it runs one batch. Used by the thread that runs the batch.
 class EngineCall {
  public:
-  /// How many bytes a member may tell the others once in a batch, besides its numbers of rows.
+  /// How many bytes a member may tell the others once in a batch, besides its numbers of rows; in an all-reduce twice.
   static constexpr size_t kTold = 512;
   /// How many bytes a member may tell them once more, in a batch that exchanges rows: so many numbers.
   static constexpr size_t told_of_counts(size_t counts) {

@@ -134,7 +134,7 @@ TEST_CASE("an abort that does not come back is given up, and a sentence says so"
   const std::vector<RankOutcome> outcomes = ranks.finish();
   INFO(outcomes[0].output);
   CHECK(outcomes[0].exit_code == 0);
-  CHECK_THAT(outcomes[0].output, Contains("NCCL has not aborted its communicators within 5 s"));
+  CHECK_THAT(outcomes[0].output, Contains("NCCL has not come back from ncclCommAbort within 5 s"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <barrier>
 #include <catch2/catch.hpp>
 
+#include "tests/ops/cuda/gpu_group.h"
 #include "tests/ops/cuda/nccl.h"
 #include "tests/support/rank_processes.h"
 
@@ -9,38 +10,6 @@ namespace rueda::test {
 namespace {
 
 using Catch::Matchers::Contains;
-
-/// Tensors of floats in a GPU's memory, reduced as one group: it leaves as one batch.
-class GpuGroup {
- public:
-  GpuGroup(int rank, const std::vector<int64_t>& counts) : shapes_(counts) {
-    for (int64_t& count : shapes_) {
-      memory_.push_back(std::make_unique<GpuMemory<float>>(numbers(rank, static_cast<size_t>(count))));
-      rueda_tensor tensor = *GpuTensor(memory_.back()->data(), count, rank).get();
-      tensor.shape = &count;
-      tensors_.push_back(tensor);
-    }
-  }
-  GpuGroup(const GpuGroup&) = delete;
-  GpuGroup& operator=(const GpuGroup&) = delete;
-  void reduce(rueda_session* session, int32_t op, const rueda_op_options& options) {
-    expect_code(
-        rueda_grouped_allreduce(session, tensors_.size(), tensors_.data(), tensors_.data(), nullptr, op, &options),
-        RUEDA_OK, "grouped");
-  }
-  const std::vector<std::unique_ptr<GpuMemory<float>>>& memory() const { return memory_; }
-
- private:
-  std::vector<int64_t> shapes_;
-  std::vector<std::unique_ptr<GpuMemory<float>>> memory_;
-  std::vector<rueda_tensor> tensors_;
-};
-
-std::vector<int64_t> lengths(size_t tensors) {
-  std::vector<int64_t> all;
-  for (size_t i = 0; i < tensors; ++i) all.push_back(static_cast<int64_t>(i * 5 % 34));
-  return all;
-}
 
 /// How often two ranks have called NCCL and launched kernels for a group's sum and its average.
 struct Calls {
@@ -125,8 +94,9 @@ TEST_CASE("after the first batch nothing is allocated or freed, and at the end a
 
 TEST_CASE("the buffer is taken at the first batch that is packed, and one without memory for it says so") {
   if (RUEDA_TEST_KERNELS == 0) return;
-  use_nccl();
-  const int before = gpu().counts().allocations;
+  StandinNccl& library = use_nccl();
+  const auto taken = [&] { return gpu().counts().allocations + library.counts().memory; };
+  const int before = taken();
   std::barrier both(2);
   run_ranks(2, [&](rueda_session* session, int rank) {
     const GpuStream stream(rank);
@@ -134,22 +104,25 @@ TEST_CASE("the buffer is taken at the first batch that is packed, and one withou
     const rueda_op_options options = on_stream("group", stream.get());
     long_ones.reduce(session, RUEDA_AVERAGE, options);
     both.arrive_and_wait();
-    expect(gpu().counts().allocations == before, "a buffer was taken for tensors that are not packed");
+    expect(taken() == before, "a buffer was taken for tensors that are not packed");
     both.arrive_and_wait();
     GpuGroup small(rank, lengths(20));
     small.reduce(session, RUEDA_SUM, options);
     both.arrive_and_wait();
-    expect(gpu().counts().allocations == before + 4, "not each rank has a buffer and its tables");
+    expect(taken() == before + 4, "not each rank has a buffer and its tables");
+    both.arrive_and_wait();  // a rank that leaves gives them back
   });
-  run_ranks(1, [](rueda_session* session, int rank) {
+  run_ranks(1, [&](rueda_session* session, int rank) {
     const GpuStream stream(rank);
     const GpuMemory<float> memory(numbers(0, 10));
     const GpuTensor tensor(memory.data(), 10, rank);
     rueda_op_options options = on_stream("too much", stream.get());
     options.codec = RUEDA_CODEC_BF16;
+    library.fail("ncclMemAlloc", 1, cuda::NcclResult::kUnhandledCudaError);
     gpu().fail("cuMemAllocAsync", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
     const int32_t code = rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options);
     gpu().heal();
+    library.heal();
     expect_code(code, RUEDA_SYSTEM, "no memory");
     const std::string sentence = rueda_last_error();
     expect(sentence.find("\"too much\"") != std::string::npos, sentence);

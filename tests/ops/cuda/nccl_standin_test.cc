@@ -137,6 +137,36 @@ TEST_CASE("two ranks on one GPU are refused, a call before the last one is throu
   CHECK(standin_nccl().counts().misuses == before + 1);
 }
 
+TEST_CASE("the stand-in for NCCL finds registered memory of one rank with other memory of another, and ends none") {
+  NcclId id{};
+  nccl().get_unique_id(&id);
+  const NcclCounts before = standin_nccl().counts();
+  on_threads(2, [&id](int rank) {
+    Communicator all(id, 2, rank, rank);
+    all.settle("init");
+    const GpuStream stream(rank);
+    void* memory = nullptr;
+    expect_result(nccl().allocate(&memory, 4000), NcclResult::kSuccess, "memory");
+    void* registration = nullptr;
+    expect_result(nccl().register_memory(all.get(), memory, 4000, &registration), NcclResult::kSuccess, "register");
+    const auto sum = [&] {
+      nccl().all_reduce(memory, memory, 1000, NcclType::kF32, NcclOp::kSum, all.get(), stream.get());
+      const NcclResult launched = all.settled();
+      gpu().drain(stream.get());
+      return launched == NcclResult::kSuccess ? all.settled() : launched;
+    };
+    expect_result(sum(), NcclResult::kSuccess, "a sum of registered memory");
+    expect_result(nccl().finalize(all.get()), NcclResult::kInvalidUsage, "finalize with registered memory");
+    if (rank == 1) nccl().deregister_memory(all.get(), registration);
+    expect_result(sum(), NcclResult::kInvalidUsage, "a sum of registered and other memory");
+    nccl().abort(all.take());
+    nccl().free(memory);
+  });
+  const NcclCounts after = standin_nccl().counts();
+  CHECK(after.misuses == before.misuses + 2);
+  CHECK((after.mixed > before.mixed && after.registered == before.registered && after.memory == before.memory));
+}
+
 TEST_CASE("the stand-in for NCCL fails in the call that a test names, until it is healed") {
   NcclId id{};
   standin_nccl().fail("ncclGetUniqueId", 2, NcclResult::kSystemError);

@@ -102,6 +102,7 @@ NcclResult operate(const char* function, NcclComm handle, CUstream stream, NcclO
     operation.scale = own->second;
     operation.op = NcclOp::kSum;
   }
+  operation.registered = of(handle).covers(operation.in) && of(handle).covers(operation.out);
   noted.push_back({handle, stream, operation});
   return depth > 0 ? NcclResult::kSuccess : launch_noted();
 }
@@ -180,7 +181,9 @@ NcclResult ncclCommGetAsyncError(NcclComm handle, NcclResult* state) {
   return NcclResult::kSuccess;
 }
 NcclResult ncclCommFinalize(NcclComm handle) {
+  count(&rueda::test::NcclCounts::finalizing);
   const Inside inside(handle);
+  NcclState::one().pass("ncclCommFinalize");
   return of(handle).finalize();
 }
 NcclResult ncclCommDestroy(NcclComm handle) {

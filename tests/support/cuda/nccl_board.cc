@@ -78,7 +78,7 @@ void forget_board(const cuda::NcclId& id) {
   known.kept = nullptr;
 }
 
-bool Transfer::step(bool& wrong) {
+bool Transfer::step(NcclFaults& faults) {
   if (done()) return false;
   const uint64_t taken = box_->taken.load();
   const bool full = box_->posted.load() != taken;
@@ -86,10 +86,12 @@ bool Transfer::step(bool& wrong) {
   const size_t bytes = std::min(kBoxBytes, bytes_ - at_);
   if (sends_) {
     box_->length = bytes_;
+    box_->registered = registered_ ? 1 : 0;
     std::memcpy(box_->chunk.data(), memory_ + at_, bytes);
     box_->posted.fetch_add(1);
   } else {
-    wrong |= box_->length != bytes_;
+    if (box_->length != bytes_) faults.length.store(true);
+    if ((box_->registered != 0) != registered_) faults.mixed.store(true);
     std::memcpy(memory_ + at_, box_->chunk.data(), bytes);
     box_->taken.fetch_add(1);
   }

@@ -18,12 +18,14 @@ inline constexpr size_t kBoxBytes = 32 << 10;
 struct Box {
   std::atomic<uint64_t> posted{0};
   std::atomic<uint64_t> taken{0};
-  uint64_t length;  ///< of the whole message
+  uint64_t length;      ///< of the whole message
+  uint64_t registered;  ///< 1: its memory is registered
   std::array<std::byte, kBoxBytes> chunk;
 };
 
 struct BoardMember {
   std::atomic<uint32_t> joined{0};
+  std::atomic<uint32_t> finalized{0};
   std::array<char, 16> gpu;
 };
 
@@ -41,28 +43,37 @@ std::shared_ptr<Board> open_board(const cuda::NcclId& id);
 /// All have joined: nobody looks for the board any more.
 void forget_board(const cuda::NcclId& id);
 
+/// What the two sides of a message do not agree on.
+struct NcclFaults {
+  std::atomic<bool> length{false};
+  std::atomic<bool> mixed{false};  ///< one side's memory is registered
+  bool any() const { return length.load() || mixed.load(); }
+};
+
 /// One message between this rank and another, moved chunk by chunk.
 class Transfer {
  public:
-  static Transfer send(Box& box, const std::byte* from, size_t bytes) {
-    return {box, const_cast<std::byte*>(from), bytes, true};
+  static Transfer send(Box& box, const std::byte* from, size_t bytes, bool registered) {
+    return {box, const_cast<std::byte*>(from), bytes, true, registered};
   }
-  static Transfer receive(Box& box, std::byte* to, size_t bytes) { return {box, to, bytes, false}; }
+  static Transfer receive(Box& box, std::byte* to, size_t bytes, bool registered) {
+    return {box, to, bytes, false, registered};
+  }
   const Box* box() const { return box_; }
   bool sends() const { return sends_; }
   bool done() const { return at_ == bytes_; }
-  /// Moves one chunk if the other side lets it; false if nothing moved. Sets `wrong` if the other side's message has
-  /// another length.
-  bool step(bool& wrong);
+  /// Moves one chunk if the other side lets it; false if nothing moved.
+  bool step(NcclFaults& faults);
 
  private:
-  Transfer(Box& box, std::byte* memory, size_t bytes, bool sends)
-      : box_(&box), memory_(memory), bytes_(bytes), sends_(sends) {}
+  Transfer(Box& box, std::byte* memory, size_t bytes, bool sends, bool registered)
+      : box_(&box), memory_(memory), bytes_(bytes), sends_(sends), registered_(registered) {}
   Box* box_;
   std::byte* memory_;
   size_t bytes_;
   size_t at_ = 0;
   bool sends_;
+  bool registered_;
 };
 
 }  // namespace rueda::test

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -83,7 +84,38 @@ StandinCommunicator::StandinCommunicator(const cuda::NcclId& id, int ranks, int 
   static_cast<void>(start([this, device] { return meet(device); }));
 }
 
-StandinCommunicator::~StandinCommunicator() { end(); }
+/// What an abort finds registered goes with the communicator.
+StandinCommunicator::~StandinCommunicator() {
+  end();
+  while (!registered_.empty()) static_cast<void>(deregister_memory(registered_.begin()->first));
+}
+
+uintptr_t StandinCommunicator::register_memory(const std::byte* begin, size_t bytes) {
+  registered_[next_registration_] = {begin, bytes};
+  const std::lock_guard lock(NcclState::one().mutex);
+  NcclState::one().registered.push_back(begin);
+  ++NcclState::one().counts.registrations;
+  ++NcclState::one().counts.registered;
+  return next_registration_++;
+}
+
+bool StandinCommunicator::deregister_memory(uintptr_t number) {
+  const auto found = registered_.find(number);
+  if (found == registered_.end()) return false;
+  const std::lock_guard lock(NcclState::one().mutex);
+  auto& all = NcclState::one().registered;
+  all.erase(std::find(all.begin(), all.end(), found->second.data()));
+  --NcclState::one().counts.registered;
+  registered_.erase(found);
+  return true;
+}
+
+bool StandinCommunicator::covers(const std::byte* address) const {
+  if (address == nullptr) return true;
+  return std::any_of(registered_.begin(), registered_.end(), [address](const auto& each) {
+    return address >= each.second.data() && address < each.second.data() + each.second.size();
+  });
+}
 
 NcclResult StandinCommunicator::meet(int device) {
   shared_->board = open_board(id_);
@@ -127,7 +159,7 @@ NcclResult StandinCommunicator::start(std::function<NcclResult()> task) {
 
 NcclResult StandinCommunicator::state() {
   if (const NcclResult injected = NcclState::one().begin("state"); injected != NcclResult::kSuccess) return injected;
-  return shared_->wrong.load() ? NcclResult::kInvalidUsage : state_.load();
+  return shared_->faults.any() ? NcclResult::kInvalidUsage : state_.load();
 }
 
 bool StandinCommunicator::may_begin() {
@@ -142,7 +174,11 @@ NcclResult StandinCommunicator::launch(std::vector<NcclOperation> group, CUstrea
   return start([shared = shared_, work = std::move(group), stream] {
     standin_driver().launch(stream, [shared, work] {
       static_cast<void>(
-          run_nccl_kernel(*shared->board, shared->ranks, shared->rank, work, shared->stop, shared->wrong));
+          run_nccl_kernel(*shared->board, shared->ranks, shared->rank, work, shared->stop, shared->faults));
+      if (shared->faults.mixed.load()) {
+        const std::lock_guard lock(NcclState::one().mutex);
+        ++NcclState::one().counts.mixed;
+      }
       --shared->launched;
     });
     return NcclResult::kSuccess;
@@ -151,10 +187,22 @@ NcclResult StandinCommunicator::launch(std::vector<NcclOperation> group, CUstrea
 
 NcclResult StandinCommunicator::finalize() {
   if (!may_begin()) return NcclResult::kInvalidUsage;
+  if (!registered_.empty()) {
+    const std::lock_guard lock(NcclState::one().mutex);
+    ++NcclState::one().counts.misuses;
+    return NcclResult::kInvalidUsage;
+  }
   finalized_ = true;
   return start([shared = shared_] {
-    const bool idle = look_until(shared->stop, [&] { return shared->launched.load() == 0; });
-    return idle ? NcclResult::kSuccess : NcclResult::kInternalError;
+    static const bool together = variable("STANDIN_NCCL_END_TOGETHER", 0) != 0;
+    auto& members = shared->board->members;
+    members[static_cast<size_t>(shared->rank)].finalized.store(1);
+    const bool through = look_until(shared->stop, [&] {
+      if (shared->launched.load() != 0) return false;
+      const auto is_there = [](const BoardMember& member) { return member.finalized.load() != 0; };
+      return !together || std::all_of(members.begin(), members.begin() + shared->ranks, is_there);
+    });
+    return through ? NcclResult::kSuccess : NcclResult::kInternalError;
   });
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ struct NcclState {
   NcclCounts counts;                                                 ///< under the mutex, as all that follows
   std::map<std::string, std::pair<int, cuda::NcclResult>> failures;  ///< calls left before it fails, and how
   std::string hanging;
+  std::vector<const std::byte*> registered;  ///< where registered memory begins, once for each registration
 };
 
 /// The stand-in for the driver that the process uses.
@@ -41,7 +43,7 @@ struct NcclShared {
   int ranks = 0;
   int rank = 0;
   std::atomic<bool> stop{false};
-  std::atomic<bool> wrong{false};
+  NcclFaults faults;
   std::atomic<int> launched{0};  ///< kernels in streams, until they have run
 };
 
@@ -70,6 +72,12 @@ class StandinCommunicator {
   std::map<int, double> scaled_sums;  ///< operators by number
   int next_operator = 5;
 
+  /// Registers memory, and undoes it. The number is a handle.
+  uintptr_t register_memory(const std::byte* begin, size_t bytes);
+  bool deregister_memory(uintptr_t number);
+  /// Whether the address is null or lies in registered memory.
+  bool covers(const std::byte* address) const;
+
  private:
   cuda::NcclResult start(std::function<cuda::NcclResult()> task);
   cuda::NcclResult meet(int device);
@@ -79,6 +87,8 @@ class StandinCommunicator {
   std::atomic<cuda::NcclResult> state_{cuda::NcclResult::kInProgress};
   std::thread thread_;
   bool finalized_ = false;
+  std::map<uintptr_t, std::span<const std::byte>> registered_;  ///< by number
+  uintptr_t next_registration_ = 1;
 };
 
 }  // namespace rueda::test

@@ -138,12 +138,12 @@ class Work {
     }
   }
   void send(int to, const std::byte* from) {
-    transfers_.push_back(
-        Transfer::send(board_.boxes[static_cast<size_t>(rank_)][static_cast<size_t>(to)], from, bytes_));
+    transfers_.push_back(Transfer::send(board_.boxes[static_cast<size_t>(rank_)][static_cast<size_t>(to)], from, bytes_,
+                                        each_.registered));
   }
   void receive(int from, std::byte* to) {
-    transfers_.push_back(
-        Transfer::receive(board_.boxes[static_cast<size_t>(from)][static_cast<size_t>(rank_)], to, bytes_));
+    transfers_.push_back(Transfer::receive(board_.boxes[static_cast<size_t>(from)][static_cast<size_t>(rank_)], to,
+                                           bytes_, each_.registered));
   }
   /// Own input is copied: the output may be the same memory.
   void take_all(const std::byte* own) {
@@ -186,12 +186,12 @@ class Work {
 };
 
 /// Moves what can be moved; between two ranks the first message first.
-bool move_some(std::vector<Transfer>& transfers, bool& wrong) {
+bool move_some(std::vector<Transfer>& transfers, NcclFaults& faults) {
   bool moved = false;
   std::set<std::pair<const Box*, bool>> busy;
   for (Transfer& transfer : transfers) {
     if (transfer.done() || !busy.emplace(transfer.box(), transfer.sends()).second) continue;
-    moved |= transfer.step(wrong);
+    moved |= transfer.step(faults);
   }
   return moved;
 }
@@ -212,7 +212,7 @@ size_t size_of(NcclType type) {
 }
 
 bool run_nccl_kernel(Board& board, int ranks, int rank, const std::vector<NcclOperation>& group,
-                     const std::atomic<bool>& stop, std::atomic<bool>& wrong) {
+                     const std::atomic<bool>& stop, NcclFaults& faults) {
   std::vector<Transfer> transfers;
   std::vector<Work> works;
   for (const NcclOperation& each : group) works.emplace_back(board, ranks, rank, each, transfers);
@@ -223,12 +223,8 @@ bool run_nccl_kernel(Board& board, int ranks, int rank, const std::vector<NcclOp
       for (Work& work : works) work.spoil();
       return false;
     }
-    bool differs = false;
-    const bool moved = move_some(transfers, differs);
-    if (differs) {
-      wrong.store(true);
-      return false;
-    }
+    const bool moved = move_some(transfers, faults);
+    if (faults.any()) return false;
     if (std::all_of(transfers.begin(), transfers.end(), [](const Transfer& each) { return each.done(); })) break;
     std::unique_lock lock(mutex);
     if (!moved) never.wait_for(lock, std::chrono::microseconds(20));  // other processes ring no bell here

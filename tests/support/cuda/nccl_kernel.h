@@ -17,16 +17,16 @@ struct NcclOperation {
   size_t count;  ///< as NCCL counts: of an all-gather this rank's, of a reduce-scatter each rank's
   cuda::NcclType type;
   cuda::NcclOp op = cuda::NcclOp::kSum;
-  double scale = 1.0;  ///< each input is multiplied by it
-  int peer = 0;        ///< or the root
+  double scale = 1.0;       ///< each input is multiplied by it
+  int peer = 0;             ///< or the root
+  bool registered = false;  ///< its memory is
 };
 
 size_t size_of(cuda::NcclType type);
 
 /// The operations of one group on one communicator, as one kernel: all messages move at once, in order between two
-/// ranks. Returns false if `stop` was set before all had come, or the ranks do not agree on a message's length, which
-/// `wrong` tells.
+/// ranks. Returns false if `stop` was set before all had come, or the ranks do not agree, which `faults` tells.
 bool run_nccl_kernel(Board& board, int ranks, int rank, const std::vector<NcclOperation>& group,
-                     const std::atomic<bool>& stop, std::atomic<bool>& wrong);
+                     const std::atomic<bool>& stop, NcclFaults& faults);
 
 }  // namespace rueda::test

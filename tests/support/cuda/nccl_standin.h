@@ -17,6 +17,11 @@ struct NcclCounts {
   int ids = 0;            ///< ncclGetUniqueId
   int operators = 0;      ///< made and not destroyed
   int failures = 0;       ///< calls that `fail` has let fail
+  int registrations = 0;  ///< of memory, ever
+  int registered = 0;     ///< of them, neither undone nor ended by an abort
+  int mixed = 0;          ///< kernels that found registered memory on one rank and other memory on another
+  int memory = 0;         ///< pieces of ncclMemAlloc that were not freed
+  int finalizing = 0;     ///< ncclCommFinalize, begun
 };
 
 /// The test's side of a libnccl.so.2 that needs no GPU. It works on memory and streams of the stand-in for the driver,
@@ -28,6 +33,11 @@ struct NcclCounts {
 ///   STANDIN_NCCL_SEED         decides those times (1)
 ///   STANDIN_NCCL_FOLDER       where its shared memory lies, for ranks that do not see each other's /proc
 ///   STANDIN_NCCL_SHARED_GPU   1: ranks may share a GPU; else their communicator is refused, as NCCL does
+///   STANDIN_NCCL_REFUSE_REGISTER  1: it registers no memory; 2: it says that it has, and gives no handle
+///   STANDIN_NCCL_END_TOGETHER 1: a communicator is in progress from ncclCommFinalize on until all its ranks are there
+///
+/// A communicator with registered memory is not finalized, and NCCL's memory is not freed while it is registered. If
+/// one rank's memory is registered in a message and the other's is not, both ranks' communicators fail.
 ///
 /// A kernel ends when all its ranks have taken part, or when its communicator is aborted; then its output is garbage.
 /// An abort waits for the kernels that were launched, as NCCL's does. Any thread.
@@ -38,7 +48,7 @@ class StandinNccl {
   /// From its `after`-th call from now on the function returns `result`. The name "state" means what
   /// ncclCommGetAsyncError says of a communicator.
   virtual void fail(const std::string& function, int after, cuda::NcclResult result) = 0;
-  /// ncclCommAbort does not return, and no communicator comes to be, until `heal`.
+  /// ncclCommAbort or ncclCommFinalize does not return, or no communicator comes to be, until `heal`.
   virtual void hang(const std::string& function) = 0;
   /// Ends `fail` and `hang`.
   virtual void heal() = 0;
