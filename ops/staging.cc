@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ops/owner_parts.h"
+#include "ops/staged_copies.h"
 #include "runtime/base/reduction.h"
 
 namespace rueda::core {
@@ -30,84 +31,9 @@ bool goes_in_pieces(OpKind kind, ReduceOp op) {
   return (kind == OpKind::kAllreduce && op != ReduceOp::kAdasum) || kind == OpKind::kBroadcast || kind == OpKind::kSend;
 }
 
-/// A block for a scope. What still copies from it when the scope ends is said by `busy`.
-class Held {
- public:
-  explicit Held(PinnedBlocks::Block* block) : block_(block) {}
-  ~Held() { release(); }
-  Held(Held&& other) noexcept : block_(std::exchange(other.block_, nullptr)), busy_(std::move(other.busy_)) {}
-  Held& operator=(Held&& other) noexcept {
-    release();
-    block_ = std::exchange(other.block_, nullptr);
-    busy_ = std::move(other.busy_);
-    return *this;
-  }
-  std::byte* memory() const { return block_->memory; }
-  void busy(std::shared_ptr<const DeviceMark> mark) { busy_ = std::move(mark); }
-
- private:
-  void release() {
-    if (block_ != nullptr) PinnedBlocks::give(*block_, std::move(busy_));
-  }
-  PinnedBlocks::Block* block_;
-  std::shared_ptr<const DeviceMark> busy_;
-};
-
-/// The copies of one batch, in the two streams of its device.
-class Copies {
- public:
-  explicit Copies(const Call& call) : device_(*call.device), functions_(*device_.functions) {}
-
-  /// Puts both streams behind the marks of the inputs.
-  Status begin() {
-    for (const EngineStream which : {EngineStream::kToHost, EngineStream::kFromHost}) {
-      void*& stream = which == EngineStream::kToHost ? out_ : in_;
-      stream = functions_.engine_stream(functions_.context, device_.index, which);
-      if (stream == nullptr) return device_error(functions_, device_.index, "make a stream");
-      for (const uint64_t token : device_.ready) RUEDA_RETURN_IF_ERROR(order(stream, token));
-    }
-    return order_late();
-  }
-  /// Puts the copies to the device behind outputs that were allocated since.
-  Status order_late() {
-    for (; late_ < device_.late.size(); ++late_) RUEDA_RETURN_IF_ERROR(order(in_, device_.late[late_]->token()));
-    return {};
-  }
-  Status to_host(std::byte* host, const std::byte* tensor, size_t bytes) { return copy(host, tensor, bytes, out_); }
-  Status from_host(std::byte* tensor, const std::byte* host, size_t bytes) { return copy(tensor, host, bytes, in_); }
-  /// After a failure: leaves the mark behind all that the device still does with the tensors. The device may have
-  /// failed itself; then there is nothing to wait for.
-  void finish_all() {
-    if (in_ == nullptr) return;
-    const auto read = mark_to_host();
-    if (!read.ok() || !order(in_, read.value()->token()).ok()) return;
-    auto all = mark_from_host();
-    if (all.ok()) device_.finished = std::move(all).value();
-  }
-  /// After `finish_all`: copies that were begun may still use the block, whatever step failed.
-  void still_use(Held& block) const {
-    if (device_.finished != nullptr) block.busy(device_.finished);
-  }
-  Result<std::shared_ptr<const DeviceMark>> mark_to_host() const { return make_mark(functions_, device_.index, out_); }
-  Result<std::shared_ptr<const DeviceMark>> mark_from_host() const { return make_mark(functions_, device_.index, in_); }
-
- private:
-  Status order(void* stream, uint64_t token) { return order_after(functions_, device_.index, token, stream); }
-  Status copy(void* to, const void* from, size_t bytes, void* stream) {
-    if (bytes == 0 || functions_.copy(functions_.context, device_.index, to, from, bytes, stream) == 0) return {};
-    return device_error(functions_, device_.index, "copy " + std::to_string(bytes) + " bytes");
-  }
-
-  DeviceCall& device_;
-  const DeviceFunctions& functions_;
-  void* out_ = nullptr;
-  void* in_ = nullptr;
-  size_t late_ = 0;
-};
-
 /// A piece of a batch on the host.
 struct Piece {
-  Held block{nullptr};
+  StagedBlock block{nullptr};
   std::shared_ptr<const DeviceMark> fetched;  ///< null if nothing had to be copied
 };
 
@@ -171,16 +97,21 @@ class InPieces {
     const Result<PinnedBlocks::Block*> block =
         blocks_.take(*call_.device->functions, call_.device->index, bytes(count(k)), mesh_, deadline_);
     if (!block.ok()) return block.status();
-    piece.block = Held(block.value());
+    piece.block = StagedBlock(block.value());
     if (!reads() || count(k) == 0) return {};
-    RUEDA_RETURN_IF_ERROR(for_parts(k, [&](const Slice& slice, int64_t first, int64_t elements, int64_t offset) {
-      return copies_.to_host(piece.block.memory() + bytes(offset), slice.in + bytes(first), bytes(elements));
-    }));
+    RUEDA_RETURN_IF_ERROR(copy_piece(k, piece));
     auto mark = copies_.mark_to_host();
     if (!mark.ok()) return mark.status();
     piece.fetched = std::move(mark).value();
     piece.block.busy(piece.fetched);  // if the epoch ends before the lane has waited for it
     return {};
+  }
+
+  Status copy_piece(int64_t k, Piece& piece) {
+    const DevicePhaseScope packing = copies_.packing();
+    return for_parts(k, [&](const Slice& slice, int64_t first, int64_t elements, int64_t offset) {
+      return copies_.to_host(piece.block.memory() + bytes(offset), slice.in + bytes(first), bytes(elements));
+    });
   }
 
   Status on_host(Piece& piece, int64_t k) {
@@ -191,15 +122,21 @@ class InPieces {
     host.count = slice.count;
     host.choice.stamps = call_.choice.stamps / static_cast<uint64_t>(number_);
     host.stamp = call_.stamp + static_cast<uint64_t>(k) * host.choice.stamps;
+    const HostPieceScope exchanging(*call_.device, DevicePhase::kExchange);
     return algorithm_.run(host, mesh_, deadline_);
   }
 
   /// A root that sends from where its result belongs has that there already.
-  Status store(Piece& piece, int64_t k) {
-    RUEDA_RETURN_IF_ERROR(for_parts(k, [&](const Slice& slice, int64_t first, int64_t elements, int64_t offset) {
+  Status copy_back(Piece& piece, int64_t k) {
+    const DevicePhaseScope unpacking = copies_.unpacking();
+    return for_parts(k, [&](const Slice& slice, int64_t first, int64_t elements, int64_t offset) {
       if (!reduces(call_.kind) && is_root_ && slice.in == slice.out) return Status();
       return copies_.from_host(slice.out + bytes(first), piece.block.memory() + bytes(offset), bytes(elements));
-    }));
+    });
+  }
+
+  Status store(Piece& piece, int64_t k) {
+    RUEDA_RETURN_IF_ERROR(copy_back(piece, k));
     auto mark = copies_.mark_from_host();
     if (!mark.ok()) return mark.status();
     call_.device->finished = mark.value();
@@ -212,7 +149,7 @@ class InPieces {
   Mesh& mesh_;
   const Deadline deadline_;
   PinnedBlocks& blocks_;
-  Copies copies_;
+  StagedCopies copies_;
   const size_t element_;
   const int64_t length_;
   const int64_t number_;
@@ -230,7 +167,7 @@ class AsWhole : private Arrivals {
     Status result = run_all(algorithm);
     if (result.ok()) return result;
     copies_.finish_all();
-    for (Held& block : held_) copies_.still_use(block);
+    for (StagedBlock& block : held_) copies_.still_use(block);
     return result;
   }
 
@@ -238,20 +175,32 @@ class AsWhole : private Arrivals {
   Status run_all(const Algorithm& algorithm) {
     RUEDA_RETURN_IF_ERROR(copies_.begin());
     const bool moves_rows = exchanges(call_.kind);
+    RUEDA_RETURN_IF_ERROR(fetch_all());
+    RUEDA_RETURN_IF_ERROR(await_copies());
+    Call host = call_;
+    host.device = nullptr;
+    host.slices = slices_;
+    if (moves_rows) host.arrivals = this;
+    RUEDA_RETURN_IF_ERROR(on_host(algorithm, host));
+    RUEDA_RETURN_IF_ERROR(failure_);
+    RUEDA_RETURN_IF_ERROR(moves_rows ? store_arrivals() : store_parts());
+    return finish();
+  }
+
+  Status on_host(const Algorithm& algorithm, const Call& host) {
+    const HostPieceScope exchanging(*call_.device, DevicePhase::kExchange);
+    return algorithm.run(host, mesh_, deadline_);
+  }
+
+  Status fetch_all() {
+    const DevicePhaseScope packing = copies_.packing();
     for (const Slice& slice : call_.slices) {
       Slice host = slice;
       host.in = host.out = nullptr;
       RUEDA_RETURN_IF_ERROR(fetch(slice, host));
       slices_.push_back(host);
     }
-    RUEDA_RETURN_IF_ERROR(await_copies());
-    Call host = call_;
-    host.device = nullptr;
-    host.slices = slices_;
-    if (moves_rows) host.arrivals = this;
-    RUEDA_RETURN_IF_ERROR(algorithm.run(host, mesh_, deadline_));
-    RUEDA_RETURN_IF_ERROR(failure_);
-    return moves_rows ? store_arrivals() : store_parts();
+    return {};
   }
 
   /// Small tensors share blocks.
@@ -291,7 +240,7 @@ class AsWhole : private Arrivals {
   Status await_copies() {
     auto mark = copies_.mark_to_host();
     if (!mark.ok()) return mark.status();
-    for (Held& held : held_) held.busy(mark.value());
+    for (StagedBlock& held : held_) held.busy(mark.value());
     return await_mark(*mark.value(), mesh_, deadline_);
   }
 
@@ -313,20 +262,22 @@ class AsWhole : private Arrivals {
 
   Status store_arrivals() {
     RUEDA_RETURN_IF_ERROR(copies_.order_late());
+    const DevicePhaseScope unpacking = copies_.unpacking();
     for (const Arrived& each : arrived_) {
       RUEDA_RETURN_IF_ERROR(copies_.from_host(each.target, each.block, each.bytes));
     }
-    return finish();
+    return {};
   }
 
   /// Of a reduction this rank has its own part: all, its rows, or nothing.
   Status store_parts() {
+    const DevicePhaseScope unpacking = copies_.unpacking();
     if (call_.kind == OpKind::kAllreduce) {
       for (size_t i = 0; i < slices_.size(); ++i) {
         const size_t bytes = static_cast<size_t>(slices_[i].count) * element_;
         RUEDA_RETURN_IF_ERROR(copies_.from_host(call_.slices[i].out, slices_[i].out, bytes));
       }
-      return finish();
+      return {};
     }
     const OwnerParts parts(call_);
     const std::span<const Slice> own = parts.of(call_.team->index);
@@ -334,13 +285,13 @@ class AsWhole : private Arrivals {
       const size_t bytes = static_cast<size_t>(own[i].count) * element_;
       RUEDA_RETURN_IF_ERROR(copies_.from_host(own[i].out, slices_[i].out, bytes));
     }
-    return finish();
+    return {};
   }
 
   Status finish() {
     auto mark = copies_.mark_from_host();
     if (!mark.ok()) return mark.status();
-    for (Held& held : held_) held.busy(mark.value());
+    for (StagedBlock& held : held_) held.busy(mark.value());
     call_.device->finished = std::move(mark).value();
     return {};
   }
@@ -354,9 +305,9 @@ class AsWhole : private Arrivals {
   Mesh& mesh_;
   const Deadline deadline_;
   PinnedBlocks& blocks_;
-  Copies copies_;
+  StagedCopies copies_;
   const size_t element_;
-  std::vector<Held> held_;
+  std::vector<StagedBlock> held_;
   std::byte* next_ = nullptr;  ///< what is free of the last block
   size_t left_ = 0;
   std::vector<Slice> slices_;

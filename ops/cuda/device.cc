@@ -93,31 +93,34 @@ Result<const Kernels*> Device::kernels() {
   return kernels_.get();
 }
 
-Mark* Device::take_mark(std::string& why) {
+Mark* Device::take_mark(MarkKind kind, std::string& why) {
+  std::vector<Mark*>& unused = unused_[static_cast<size_t>(kind)];
   {
     const std::lock_guard lock(mutex_);
-    if (!unused_.empty()) {
-      Mark* const mark = unused_.back();
-      unused_.pop_back();
+    if (!unused.empty()) {
+      Mark* const mark = unused.back();
+      unused.pop_back();
       return mark;
     }
   }
   CUevent event{};
-  const CUresult result = driver_.create_event(&event, CU_EVENT_DISABLE_TIMING);
+  const unsigned flags = kind == MarkKind::kPlain ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT;
+  const CUresult result = driver_.create_event(&event, flags);
   if (result != CUDA_SUCCESS) {
     why = failure_of(driver_, "cuEventCreate", result);
     return nullptr;
   }
   const std::lock_guard lock(mutex_);
-  marks_.push_back(std::make_unique<Mark>(Mark{event, this}));
-  unused_.reserve(marks_.size());  // giving one back allocates nothing
+  marks_.push_back(std::make_unique<Mark>(Mark{event, this, kind, nullptr}));
+  unused.reserve(marks_.size());  // giving one back allocates nothing
   return marks_.back().get();
 }
 
 /// A wait for the event that is in a stream already stays what it was when the event is recorded anew.
 void Device::give_mark(Mark* mark) {
+  mark->anchor = nullptr;  // without the mutex: the last one gives the anchor's own mark back
   const std::lock_guard lock(mutex_);
-  unused_.push_back(mark);
+  unused_[static_cast<size_t>(mark->kind)].push_back(mark);
 }
 
 /// First the mode: pushing a context is a call that would spoil another thread's capture in the strictest mode.

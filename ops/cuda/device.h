@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/cuda/device_clock.h"
 #include "ops/cuda/driver.h"
 #include "ops/cuda/kernels.h"
 #include "runtime/base/device_functions.h"
@@ -14,10 +15,15 @@ namespace rueda::cuda {
 
 class Device;
 
+/// Whether a mark's time can be asked for, which costs the GPU more.
+enum class MarkKind : uint8_t { kPlain, kTimed };
+
 /// A mark in a stream: an event that is used again once it is freed. Its address is the engine's token.
 struct Mark {
   CUevent event;
   Device* device;
+  MarkKind kind;
+  std::shared_ptr<const ClockAnchor> anchor;  ///< of one with a time, while it is in use
 };
 
 /// One GPU, from its first tensor to the end of the process: its primary context, which the framework shares, streams
@@ -45,8 +51,9 @@ class Device {
   bool has_pools() const { return has_pools_; }
 
   /// Returns an event that nobody uses; null, with `why`, if none can be made. The context is current.
-  Mark* take_mark(std::string& why);
+  Mark* take_mark(MarkKind kind, std::string& why);
   void give_mark(Mark* mark);
+  DeviceClock& clock() { return clock_; }
   /// Returns a stream that nobody uses, for what runs on the GPU itself. Returns kSystem if none can be made.
   Result<CUstream> take_stream();
   /// Takes it back once nothing is in it.
@@ -54,7 +61,7 @@ class Device {
 
  private:
   Device(const Driver& driver, CUdevice number, CUcontext context)
-      : driver_(driver), number_(number), context_(context) {}
+      : driver_(driver), number_(number), context_(context), clock_(*this) {}
   Status make_streams();
   CUresult make_stream(CUstream& stream) const;
 
@@ -64,9 +71,10 @@ class Device {
   std::array<CUstream, 2> engine_{};
   std::array<CUstream, 2> notices_{};
   bool has_pools_ = false;
+  DeviceClock clock_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Mark>> marks_;  ///< under the mutex, as the next
-  std::vector<Mark*> unused_;
+  std::array<std::vector<Mark*>, 2> unused_;  ///< by kind
   std::vector<CUstream> unused_streams_;
   std::mutex loading_;
   std::unique_ptr<Kernels> kernels_;  ///< under `loading_`; not changed any more once it is there

@@ -70,20 +70,41 @@ CUresult refuse_capture(Device& device, CUstream stream) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+CUresult record(Device& device, MarkKind kind, void* stream, uint64_t* token) {
+  Mark* const taken = device.take_mark(kind, reason);
+  if (taken == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = device.driver().record_event(taken->event, stream_of(stream));
+  if (result == CUDA_SUCCESS) {
+    *token = reinterpret_cast<uint64_t>(taken);
+  } else {
+    device.give_mark(taken);
+  }
+  return result;
+}
+
 int32_t mark(void* context, int32_t index, void* stream, uint64_t* token) {
   *token = 0;
   return on(context, index, "cuEventRecord", [&](Device& device) {
-    if (const CUresult refused = refuse_capture(device, stream_of(stream)); refused != CUDA_SUCCESS) return refused;
-    Mark* const taken = device.take_mark(reason);
-    if (taken == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-    const CUresult result = device.driver().record_event(taken->event, stream_of(stream));
-    if (result == CUDA_SUCCESS) {
-      *token = reinterpret_cast<uint64_t>(taken);
-    } else {
-      device.give_mark(taken);
-    }
+    const CUresult refused = refuse_capture(device, stream_of(stream));
+    return refused != CUDA_SUCCESS ? refused : record(device, MarkKind::kPlain, stream, token);
+  });
+}
+
+/// In streams of the library's own, which record no graphs.
+int32_t mark_time(void* context, int32_t index, void* stream, uint64_t* token) {
+  *token = 0;
+  return on(context, index, "cuEventRecord", [&](Device& device) {
+    const std::shared_ptr<const ClockAnchor> anchor = device.clock().anchor(reason);
+    if (anchor == nullptr) return CUDA_ERROR_NOT_READY;
+    const CUresult result = record(device, MarkKind::kTimed, stream, token);
+    if (result == CUDA_SUCCESS) mark_of(*token).anchor = anchor;
     return result;
   });
+}
+
+int32_t time_of(void*, uint64_t token, int64_t* nanoseconds) {
+  return on(*mark_of(token).device, "cuEventElapsedTime",
+            [&](Device& device) { return device.clock().time_of(mark_of(token), *nanoseconds); });
 }
 
 int32_t order_after(void*, int32_t, uint64_t token, void* stream) {
@@ -189,7 +210,9 @@ core::DeviceFunctions device_functions(Devices& devices) {
           .allocate = allocate,
           .free = release,
           .allocate_pinned = allocate_pinned,
-          .free_pinned = free_pinned};
+          .free_pinned = free_pinned,
+          .mark_time = mark_time,
+          .time_of = time_of};
 }
 
 }  // namespace rueda::cuda

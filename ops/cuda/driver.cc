@@ -40,6 +40,7 @@ void find_streams(SymbolFinder& finder, Driver& driver) {
   finder.find(driver.create_event, "cuEventCreate");
   finder.find(driver.record_event, "cuEventRecord");
   finder.find(driver.query_event, "cuEventQuery");
+  finder.find(driver.elapsed, "cuEventElapsedTime");
   finder.find(driver.launch_host_function, "cuLaunchHostFunc");
 }
 

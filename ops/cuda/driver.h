@@ -33,6 +33,7 @@ struct Driver {
   decltype(&::cuEventCreate) create_event;
   decltype(&::cuEventRecord) record_event;
   decltype(&::cuEventQuery) query_event;
+  CUresult (*elapsed)(float* milliseconds, CUevent from, CUevent to);  ///< cuEventElapsedTime
   decltype(&::cuLaunchHostFunc) launch_host_function;
   decltype(&::cuMemAlloc_v2) allocate;
   decltype(&::cuMemFree_v2) free;

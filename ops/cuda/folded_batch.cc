@@ -14,11 +14,14 @@
 #include "ops/cuda/packed_batch.h"
 #include "runtime/agreement/neutral.h"
 #include "runtime/base/reduction.h"
+#include "runtime/engine/device_times.h"
 
 namespace rueda::cuda {
 namespace {
 
 using core::Call;
+using core::DevicePhase;
+using core::DevicePhaseScope;
 using core::Dtype;
 using core::ReduceOp;
 using Step = Communicators::Step;
@@ -106,10 +109,17 @@ Status FoldedBatch::launch() {
   while (rounds.next(pieces)) {
     const int64_t bytes = rounded_up(rounds.bytes());
     const Slices slices{rounded_up((bytes + members_ - 1) / members_), bytes};
-    RUEDA_RETURN_IF_ERROR(packer_.gather(pieces, rounds.tiles()));
-    RUEDA_RETURN_IF_ERROR(exchange(slices));
-    RUEDA_RETURN_IF_ERROR(fold(slices));
-    RUEDA_RETURN_IF_ERROR(spread(slices));
+    {
+      const DevicePhaseScope packing(*call_.device, DevicePhase::kPack, stream_);
+      RUEDA_RETURN_IF_ERROR(packer_.gather(pieces, rounds.tiles()));
+    }
+    {
+      const DevicePhaseScope exchanging(*call_.device, DevicePhase::kExchange, stream_);
+      RUEDA_RETURN_IF_ERROR(exchange(slices));
+      RUEDA_RETURN_IF_ERROR(fold(slices));
+      RUEDA_RETURN_IF_ERROR(spread(slices));
+    }
+    const DevicePhaseScope unpacking(*call_.device, DevicePhase::kUnpack, stream_);
     RUEDA_RETURN_IF_ERROR(packer_.scatter());
   }
   return {};

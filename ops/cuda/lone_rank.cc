@@ -3,6 +3,7 @@
 #include "ops/cuda/lone_rank.h"
 
 #include "runtime/engine/device_marks.h"
+#include "runtime/engine/device_times.h"
 
 namespace rueda::cuda {
 
@@ -25,6 +26,7 @@ core::Status copy_to_outputs(const Call& call, CUstream stream) {
   const int32_t index = call.device->index;
   for (const Slice& slice : call.slices) {
     if (slice.in == slice.out || slice.count == 0) continue;
+    const core::DevicePhaseScope copying(*call.device, core::DevicePhase::kUnpack, stream);
     const size_t bytes = static_cast<size_t>(slice.count) * core::size_of(call.dtype);
     if (functions.copy(functions.context, index, slice.out, slice.in, bytes, stream) != 0) {
       return core::device_error(functions, index, "copy a rank's own tensor to its output");

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "ops/owner_parts.h"
+#include "runtime/engine/device_times.h"
 
 namespace rueda::cuda {
 namespace {
@@ -54,6 +55,7 @@ NcclBatch::NcclBatch(const Call& call, CUstream stream, Communicators& communica
       sum_(sum_if_any(call)) {}
 
 Status NcclBatch::launch() {
+  const core::DevicePhaseScope exchanging(*call_.device, core::DevicePhase::kExchange, stream_);
   if (core::reduces(call_.kind)) return launch_reduction();
   if (core::exchanges(call_.kind)) return exchange_rows();
   add_moves();

@@ -19,6 +19,8 @@
 
 #include <algorithm>
 
+#include "runtime/engine/device_times.h"
+
 namespace rueda::cuda {
 namespace {
 
@@ -107,6 +109,7 @@ Status HierarchicalBatch::run() {
   if (owns_slice()) {
     RUEDA_RETURN_IF_ERROR(pinned_.make(*call_.device->functions, call_.device->index, kOwnedBytes));
   }
+  const core::DevicePhaseScope exchanging(*call_.device, core::DevicePhase::kExchange, stream_);
   const int64_t number = (call_.count + piece_ - 1) / piece_;
   for (int64_t k = 0; k <= number; ++k) {
     if (k < number) {

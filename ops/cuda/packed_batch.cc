@@ -11,10 +11,14 @@
 
 #include <algorithm>
 
+#include "runtime/engine/device_times.h"
+
 namespace rueda::cuda {
 namespace {
 
 using core::Call;
+using core::DevicePhase;
+using core::DevicePhaseScope;
 using core::Slice;
 using Step = Communicators::Step;
 
@@ -49,18 +53,26 @@ Status PackedBatch::launch() {
   return plan_.finishes() ? finish_tensors() : Status();
 }
 
+Status PackedBatch::exchange(std::span<const Step> steps) {
+  const DevicePhaseScope exchanging(*call_.device, DevicePhase::kExchange, stream_);
+  return communicators_.launch(key_, core::name_of(call_.kind), steps, Communicators::Grouping::kSeveral, host_);
+}
+
 Status PackedBatch::launch_rounds() {
   PackRounds rounds(tensors_of(call_), plan_, FusionBuffer::kBytes, FusionBuffer::kMostPieces);
   std::vector<PackPiece> pieces;
   std::byte* const memory = buffer_.memory();
   while (rounds.next(pieces)) {
-    RUEDA_RETURN_IF_ERROR(packer_.gather(pieces, rounds.tiles()));
+    {
+      const DevicePhaseScope packing(*call_.device, DevicePhase::kPack, stream_);
+      RUEDA_RETURN_IF_ERROR(packer_.gather(pieces, rounds.tiles()));
+    }
     const auto numbers = static_cast<size_t>(rounds.bytes() / plan_.number_bytes());
     const Step sum = [&](const Nccl& nccl, NcclComm communicator) {
       return nccl.all_reduce(memory, memory, numbers, plan_.type, plan_.op, communicator, stream_);
     };
-    RUEDA_RETURN_IF_ERROR(
-        communicators_.launch(key_, core::name_of(call_.kind), {&sum, 1}, Communicators::Grouping::kSeveral, host_));
+    RUEDA_RETURN_IF_ERROR(exchange({&sum, 1}));
+    const DevicePhaseScope unpacking(*call_.device, DevicePhase::kUnpack, stream_);
     RUEDA_RETURN_IF_ERROR(packer_.scatter());
   }
   return {};
@@ -82,10 +94,11 @@ Status PackedBatch::launch_on_tensors() {
                              communicator, stream_);
     });
   }
-  return communicators_.launch(key_, core::name_of(call_.kind), steps, Communicators::Grouping::kSeveral, host_);
+  return exchange(steps);
 }
 
 Status PackedBatch::finish_tensors() {
+  const DevicePhaseScope finishing(*call_.device, DevicePhase::kUnpack, stream_);
   PackRounds rounds(call_.slices, plan_, INT64_MAX, FusionBuffer::kMostPieces);
   std::vector<PackPiece> pieces;
   while (rounds.next(pieces)) RUEDA_RETURN_IF_ERROR(packer_.finish(pieces, rounds.tiles()));

@@ -25,6 +25,7 @@ class PackedBatch {
   Status launch();
 
  private:
+  Status exchange(std::span<const Communicators::Step> steps);
   Status launch_rounds();
   Status launch_on_tensors();
   Status finish_tensors();

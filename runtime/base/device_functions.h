@@ -25,8 +25,8 @@ enum class MarkAsker : int32_t { kLane = 0, kFinisher = 1 };
 /// `shareable` says whether a stream may be used for those.
 ///
 /// All functions may be called from any thread, on which they leave the library's current device as it was, and none
-/// waits for the device, except that `allocate_pinned`, `free` and `free_pinned` may. Those that return int32_t return
-/// 0 on success; after a failure `why` has its sentence.
+/// waits for the device, except that `allocate_pinned`, `free` and `free_pinned` may, and `mark_time` says how. Those
+/// that return int32_t return 0 on success; after a failure `why` has its sentence.
 struct DeviceFunctions {
   size_t struct_size;
   const char* name;  ///< "cpu", "cuda"
@@ -62,6 +62,15 @@ struct DeviceFunctions {
   /// Memory of the host's that the device copies from and to by itself, on a page of its own; null if there is none.
   void* (*allocate_pinned)(void* context, int32_t index, size_t bytes);
   void (*free_pinned)(void* context, int32_t index, void* memory, size_t bytes);
+
+  // For timelines. Null if the device tells no times.
+
+  /// As `mark`, but of a mark whose time can be asked for. About once a second it waits for the device, in a stream
+  /// that nothing else is in, for some microseconds.
+  int32_t (*mark_time)(void* context, int32_t index, void* stream, uint64_t* token) = nullptr;
+  /// Writes when the device passed a mark of `mark_time`, in nanoseconds of the host's steady clock. Fails if it has
+  /// not.
+  int32_t (*time_of)(void* context, uint64_t token, int64_t* nanoseconds) = nullptr;
 };
 
 }  // namespace rueda::core

@@ -66,6 +66,6 @@ using rueda_plugin_function = const rueda_plugin_table* (*)(const rueda_host* ho
 namespace rueda::core {
 
 /// Grows when one of the structs changes.
-inline constexpr uint32_t kPluginAbi = 4;
+inline constexpr uint32_t kPluginAbi = 5;
 
 }  // namespace rueda::core

@@ -2,9 +2,9 @@
 // negotiation and an arrival) are put together from prepared pieces by `EventText`, without a check and without an
 // allocation; all others go through `begin`, `literal` and `quoted`. The tracks of a rank are numbered
 //
-//   2 * (8 * set + 1)            negotiate        even numbers: of process sets
-//   2 * (8 * set + 2)            batch
-//   2 * (8 * set + 3) and on     the phases
+//   2 * (16 * set + 1)           negotiate        even numbers: of process sets
+//   2 * (16 * set + 2)           batch
+//   2 * (16 * set + 3) and on    the phases, then those of devices
 //   2 * n + 1                    named tensor n   odd numbers, sorted behind all sets
 #include "runtime/diagnosis/timeline_json.h"
 
@@ -18,8 +18,9 @@ namespace rueda::core {
 namespace {
 
 /// Tracks of one process set; those of the next one follow.
-enum Track : uint32_t { kNegotiate = 0, kBatchTrack = 1, kFirstPhase = 2 };
-constexpr uint32_t kTracksOfSet = 8;
+enum Track : uint32_t { kNegotiate = 0, kBatchTrack = 1, kFirstPhase = 2, kFirstDevicePhase = kFirstPhase + kPhases };
+constexpr uint32_t kTracksOfSet = 16;
+static_assert(kFirstDevicePhase + kDevicePhases < kTracksOfSet);
 /// Named tensors are shown below all sets.
 constexpr uint32_t kSortTensors = 1 << 30;
 
@@ -176,7 +177,7 @@ void TimelineJson::name_rank(int rank, const Rank& known) {
 }
 
 void TimelineJson::name_tracks(int rank, uint32_t set, std::string_view of) {
-  const std::string suffix(of);
+  const std::string suffix = words_[set] = of;
   name_of_track(rank, track_of(set, kNegotiate), "negotiate" + suffix);
   name_of_track(rank, track_of(set, kBatchTrack), "batch" + suffix);
   for (uint32_t phase = 0; phase < kPhases; ++phase) {
@@ -310,6 +311,19 @@ void TimelineJson::add_batch(int rank, const BatchRecord& record) {
   for (size_t phase = 0; phase < kPhases; ++phase) {
     span(rank, track_of(record.set, kFirstPhase + static_cast<uint32_t>(phase)), kPhaseNames[phase],
          record.phases[phase]);
+  }
+  add_device(rank, record);
+}
+
+/// Their tracks are named at the first span, so that other jobs do not show them.
+void TimelineJson::add_device(int rank, const BatchRecord& record) {
+  for (uint32_t phase = 0; phase < kDevicePhases; ++phase) {
+    if (record.device[phase].first == SteadyClock::time_point{}) continue;
+    const uint32_t track = track_of(record.set, kFirstDevicePhase + phase);
+    if (tracks_of_devices_.emplace(rank, track).second) {
+      name_of_track(rank, track, kDevicePhaseNames[phase] + words_[record.set]);
+    }
+    span(rank, track, kDevicePhaseNames[phase], record.device[phase]);
   }
 }
 

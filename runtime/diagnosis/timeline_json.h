@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,9 +16,9 @@ namespace rueda::core {
 /// Writes records as events of Chrome's trace format (the "Trace Event Format" document), which Perfetto reads as well:
 ///
 ///   process  a rank
-///   thread   a phase of batches, of one process set: batch, pack, reduce, wait, unpack; and behind these one for each
-///            named tensor, with its negotiations: a span from when this rank submitted it until all ranks had, on rank
-///            0 with an instant when each other rank did
+///   thread   a phase of batches, of one process set: batch, pack, reduce, wait, unpack, and what a device did if one
+///            took part; and behind these one for each named tensor, with its negotiations: a span from when this rank
+///            submitted it until all ranks had, on rank 0 with an instant when each other rank did
 ///   async    "queue", one per batch; and negotiations without a thread: operations without a name, a second
 ///            negotiation of a name at the same time, as messages may have, and names beyond kMostTensors
 ///
@@ -65,6 +66,7 @@ class TimelineJson {
   void arrived(int rank, std::string_view of_arrival, SteadyClock::time_point when);
   void add_negotiated(int rank, const NegotiatedRecord& record);
   void add_batch(int rank, const BatchRecord& record);
+  void add_device(int rank, const BatchRecord& record);
   void instant(int rank, std::string_view what, SteadyClock::time_point when);
   void span(int rank, uint32_t track, std::string_view name, const PhaseExtent& extent);
   void begin(char phase, int rank, uint32_t track, std::string_view name);
@@ -84,6 +86,8 @@ class TimelineJson {
   fmt::memory_buffer text_;
   std::map<std::pair<uint32_t, OpKind>, Tensors> tensors_;
   uint32_t tensor_count_ = 0;
+  std::map<uint32_t, std::string> words_;                 ///< of a set, as its tracks are named
+  std::set<std::pair<int, uint32_t>> tracks_of_devices_;  ///< by rank: those that have their name
   uint64_t unthreaded_ = 0;  ///< number of negotiations without a thread, which have an id instead
 };
 

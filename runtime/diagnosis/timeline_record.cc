@@ -61,6 +61,28 @@ class Reader {
   const std::chrono::nanoseconds shift_;
 };
 
+/// Whether a batch has phases of a device.
+enum class OnDevice : uint8_t { kNo, kYes };
+
+/// A phase that never ran is a single 0.
+void put_extents(WireWriter& writer, std::span<const PhaseExtent> extents) {
+  for (const PhaseExtent& extent : extents) {
+    put_time(writer, extent.first);
+    if (extent.first == Time{}) continue;
+    put_time(writer, extent.last);
+    writer.varint(static_cast<uint64_t>(extent.busy.count()));
+  }
+}
+
+void read_extents(Reader& reader, std::span<PhaseExtent> extents) {
+  for (PhaseExtent& extent : extents) {
+    extent.first = reader.time();
+    if (extent.first == Time{}) continue;
+    extent.last = reader.time();
+    extent.busy = std::chrono::nanoseconds(static_cast<int64_t>(reader.wire().varint(INT64_MAX)));
+  }
+}
+
 NegotiatedRecord read_negotiated(Reader& reader) {
   NegotiatedRecord record;
   record.name = reader.text(kMaxTimelineNameBytes);
@@ -86,13 +108,10 @@ BatchRecord read_batch(Reader& reader) {
   record.agreed = reader.time();
   record.begun = reader.time();
   record.ended = reader.time();
-  // A phase that never ran is a single 0.
-  for (PhaseExtent& extent : record.phases) {
-    extent.first = reader.time();
-    if (extent.first == Time{}) continue;
-    extent.last = reader.time();
-    extent.busy = std::chrono::nanoseconds(static_cast<int64_t>(wire.varint(INT64_MAX)));
-  }
+  read_extents(reader, record.phases);
+  const auto on_device = static_cast<OnDevice>(wire.u8());
+  if (on_device > OnDevice::kYes) wire.fail();
+  if (on_device == OnDevice::kYes) read_extents(reader, record.device);
   return record;
 }
 
@@ -143,12 +162,11 @@ void put(WireWriter& writer, const BatchRecord& record) {
   put_time(writer, record.agreed);
   put_time(writer, record.begun);
   put_time(writer, record.ended);
-  for (const PhaseExtent& extent : record.phases) {
-    put_time(writer, extent.first);
-    if (extent.first == Time{}) continue;
-    put_time(writer, extent.last);
-    writer.varint(static_cast<uint64_t>(extent.busy.count()));
-  }
+  put_extents(writer, record.phases);
+  const bool on_device =
+      std::ranges::any_of(record.device, [](const PhaseExtent& extent) { return extent.first != Time{}; });
+  writer.u8(static_cast<uint8_t>(on_device ? OnDevice::kYes : OnDevice::kNo));
+  if (on_device) put_extents(writer, record.device);
 }
 
 void put(WireWriter& writer, const SetRecord& record) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <variant>
 
+#include "runtime/base/device_phases.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/phase_log.h"
 #include "runtime/base/wire.h"
@@ -36,6 +37,7 @@ struct BatchRecord {
   SteadyClock::time_point begun;
   SteadyClock::time_point ended;
   PhaseExtents phases{};
+  DeviceExtents device{};  ///< of a batch in the memory of a device
 };
 
 /// The name of the tracks of a process set. Comes before the first record of the set.

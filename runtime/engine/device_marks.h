@@ -48,6 +48,8 @@ Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceFunctions& funct
 /// Makes `stream` wait for the token's mark; the host does not wait. Returns kSystem if the device fails.
 Status order_after(const DeviceFunctions& functions, int32_t index, uint64_t token, void* stream);
 
+class DeviceTimes;
+
 /// The device's side of a batch whose tensors lie in its memory. Owned by the batch, filled in by the turn, then used
 /// by the thread that runs it.
 struct DeviceCall {
@@ -65,7 +67,8 @@ struct DeviceCall {
   std::vector<std::shared_ptr<const DeviceMark>> late;
   /// Set by the algorithm: the outputs may be used after it. Null if they can be used already.
   std::shared_ptr<const DeviceMark> finished;
-  bool by_engine = false;  ///< set by the executor: the device's engine has run the batch
+  bool by_engine = false;              ///< set by the executor: the device's engine has run the batch
+  std::shared_ptr<DeviceTimes> times;  ///< null unless a timeline is recorded
 };
 
 /// Wakes whoever waits for a mark. A device may call it long after nobody waits any more; so it is known to the device

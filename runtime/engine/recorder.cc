@@ -3,6 +3,8 @@
 // steps, but a batch's last step comes before the caller's wake-up, so that a caller finds its own operation counted.
 #include "runtime/engine/recorder.h"
 
+#include "runtime/engine/device_times.h"
+
 namespace rueda::core {
 namespace {
 
@@ -60,6 +62,7 @@ void Recorder::started(Batch& batch) {
   if (timeline_.on()) {
     batch.phases.start();
     batch.call.phases = &batch.phases;  // else null, and algorithms note nothing
+    if (batch.device != nullptr) batch.device->times = std::make_shared<DeviceTimes>();
   }
   flight_.update(batch.tensors, record_of_pointer,
                  [&batch](OpRecord& record, const TensorPart*) { record.reach(OpState::kStarted, batch.begun); });

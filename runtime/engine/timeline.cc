@@ -14,6 +14,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/diagnosis/dump_file.h"
+#include "runtime/engine/device_times.h"
 
 namespace rueda::core {
 namespace {
@@ -173,6 +174,7 @@ void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
   record.begun = batch.begun;
   record.ended = now;
   if (batch.call.phases != nullptr) record.phases = batch.phases.extents();
+  if (batch.device != nullptr && batch.device->times != nullptr) record.device = batch.device->times->extents();
   MutexLock lock(mutex_);
   // A batch that began before the recording is recorded as well, but only while it is on.
   const bool wanted = recorder_.close(batch) || on();

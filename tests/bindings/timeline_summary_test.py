@@ -33,6 +33,7 @@ def batch(rank, number, begin, length):
         {"ph": "X", "pid": rank, "tid": 2, "name": "ring", "ts": begin, "dur": length,
          "args": {"op": "allreduce", "set": 0, "batch": number, "tensors": 1, "bytes": 2000000, "first": "w"}},
         {"ph": "X", "pid": rank, "tid": 3, "name": "pack", "ts": begin, "dur": length, "args": {"busy_us": length / 4}},
+        {"ph": "X", "pid": rank, "tid": 16, "name": "device exchange", "ts": begin, "dur": length, "args": {"busy_us": length / 2}},
     ]  # fmt: skip
 
 
@@ -66,7 +67,7 @@ class Summary(unittest.TestCase):
         self.assertEqual(lines[1], "Rank 0: 5 tensors in 1 batches, 2.0 MB.")
         self.assertIn("  moved data for 100 us (1.6 %): ring 100 us", lines)
         self.assertIn("  moved data for 200 us (3.3 %): ring 200 us", lines)
-        self.assertIn("  of that: pack 25 us", lines)
+        self.assertIn("  of that: pack 25 us, device exchange 50 us", lines)
         self.assertIn("  had batches that waited for the lane for 10 us (0.2 %)", lines)
         self.assertIn("  had tensors that waited for agreement for 1.4 ms (23.0 %)", lines)  # rank 0: 3 x 400, 100, 100
         self.assertIn("Of 5 tensors that several ranks submitted,", lines)

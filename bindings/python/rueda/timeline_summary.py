@@ -12,7 +12,7 @@ import collections
 import json
 import sys
 
-PHASES = ("pack", "reduce", "wait", "transfer", "unpack")
+PHASES = ("pack", "reduce", "wait", "transfer", "unpack", "device pack", "device exchange", "device unpack")
 MOST_NAMES = 5
 
 

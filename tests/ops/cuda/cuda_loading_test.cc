@@ -48,7 +48,7 @@ TEST_CASE("while kernels are loaded, which may wait for the GPU, marks are made 
   auto used = std::async(std::launch::async, [&] {
     std::string why;
     const cuda::Current current(*device);
-    cuda::Mark* const mark = device->take_mark(why);
+    cuda::Mark* const mark = device->take_mark(cuda::MarkKind::kPlain, why);
     if (mark != nullptr) device->give_mark(mark);
     return mark != nullptr && device->take_stream().ok();
   });

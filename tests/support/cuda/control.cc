@@ -58,6 +58,7 @@ class Control : public StandinCuda {
     state_.sticky_wanted = false;
     state_.sticky = CUDA_SUCCESS;
   }
+  void skip_time(std::chrono::nanoseconds time) override { skip_gpu_time(time.count()); }
   void begin_capture(CUstream stream, CUstreamCaptureMode mode) override {
     const std::lock_guard lock(state_.mutex);
     state_.captures[stream] = {mode, std::this_thread::get_id()};

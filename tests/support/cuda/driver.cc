@@ -10,6 +10,8 @@
 
 #include "tests/support/cuda/state.h"
 
+#undef cuEventElapsedTime  // the plug-in takes the name that older drivers have as well
+
 using rueda::test::context_stack;
 using rueda::test::Event;
 using rueda::test::in_host_function;
@@ -179,10 +181,11 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument) {
   });
 }
 
-CUresult cuEventCreate(CUevent* event, unsigned) {
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
   return guarded("cuEventCreate", [&](State&) {
+    const bool timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
     count(&rueda::test::StandinCounts::events_alive);
-    *event = reinterpret_cast<CUevent>(new Event);
+    *event = reinterpret_cast<CUevent>(new Event(timed));
     return CUDA_SUCCESS;
   });
 }
@@ -193,6 +196,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   return guarded("cuEventRecord", [&](State& state) {
+    if (event_of(event).timed) count(&rueda::test::StandinCounts::timed_marks);
     auto point = std::make_shared<Point>();
     {
       const std::lock_guard lock(event_of(event).mutex);
@@ -206,6 +210,18 @@ CUresult cuEventQuery(CUevent event) {
     if (const CUresult spoilt = state.forbidden_in_capture(); spoilt != CUDA_SUCCESS) return spoilt;
     const std::shared_ptr<Point> point = point_of(event);
     return point == nullptr || point->passed() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  });
+}
+CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+  return guarded("cuEventElapsedTime", [&](State&) {
+    const std::shared_ptr<Point> first = point_of(from);
+    const std::shared_ptr<Point> last = point_of(to);
+    if (!event_of(from).timed || !event_of(to).timed || first == nullptr || last == nullptr) {
+      return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (!first->passed() || !last->passed()) return CUDA_ERROR_NOT_READY;
+    *milliseconds = static_cast<float>(static_cast<double>(last->time() - first->time()) / 1e6);
+    return CUDA_SUCCESS;
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,6 +14,7 @@ struct StandinCounts {
   int allocations = 0;  ///< of memory, on devices and pinned
   int frees = 0;        ///< of memory
   int events_alive = 0;
+  int timed_marks = 0;  ///< records of events whose time can be asked for
   int copies = 0;
   int kernels = 0;                  ///< launched
   int loads = 0;                    ///< of kernels, by cuFuncLoad
@@ -71,6 +73,8 @@ class StandinCuda {
   virtual void fail(const std::string& function, int after, CUresult error, bool sticky) = 0;
   /// Ends `fail`.
   virtual void heal() = 0;
+  /// The clock of all GPUs moves on.
+  virtual void skip_time(std::chrono::nanoseconds time) = 0;
   /// Makes a stream that records instead of running, and what it has recorded.
   virtual void begin_capture(CUstream stream, CUstreamCaptureMode mode) = 0;
   /// Returns the number of things recorded, or -1 if the capture was spoilt.

@@ -21,6 +21,8 @@ struct Capture {
 
 /// An event. A wait keeps the point that it saw, also when the event is recorded anew.
 struct Event {
+  explicit Event(bool has_time) : timed(has_time) {}
+  const bool timed;  ///< its time can be asked for
   std::mutex mutex;
   std::shared_ptr<Point> point;
 };

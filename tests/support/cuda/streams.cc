@@ -13,6 +13,13 @@ int number(const char* name, int fallback) {
   return text == nullptr ? fallback : std::atoi(text);
 }
 
+namespace {
+std::atomic<int64_t> skipped{86'400'000'000'000};  // a GPU's clock is not the host's
+}
+
+int64_t gpu_time() { return std::chrono::steady_clock::now().time_since_epoch().count() + skipped.load(); }
+void skip_gpu_time(int64_t nanoseconds) { skipped.fetch_add(nanoseconds); }
+
 /// The time itself is the point: work that nothing orders comes at another moment with each seed.
 void hold() {
   static const unsigned most = static_cast<unsigned>(number("STANDIN_CUDA_DELAY_US", 0));

@@ -15,17 +15,27 @@ namespace rueda::test {
 /// The number in a variable of the environment; `fallback` if it is not set.
 int number(const char* name, int fallback);
 
+/// The time by the clock of all GPUs, in nanoseconds, and how far it is moved on.
+int64_t gpu_time();
+void skip_gpu_time(int64_t nanoseconds);
+
 /// A point in a stream.
 class Point {
  public:
   void pass() {
     const std::lock_guard lock(mutex_);
     passed_ = true;
+    time_ = gpu_time();
     changed_.notify_all();
   }
   bool passed() {
     const std::lock_guard lock(mutex_);
     return passed_;
+  }
+  /// When it was passed.
+  int64_t time() {
+    const std::lock_guard lock(mutex_);
+    return time_;
   }
   void await() {
     std::unique_lock lock(mutex_);
@@ -36,6 +46,7 @@ class Point {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool passed_ = false;
+  int64_t time_ = 0;
 };
 
 /// A queue that a thread works off.
