@@ -115,5 +115,45 @@ TEST_CASE("a call of NCCL's that does not come back holds up no shutdown, and th
   }
 }
 
+TEST_CASE("rank: sums by NCCL behind the end of a set that NCCL does not come back from", "[.]") {
+  use_nccl();
+  rueda_session* session = nullptr;
+  expect_code(rueda_init(nullptr, &session), RUEDA_OK, "init");
+  const int rank = rueda_rank(session);
+  const GpuStream stream(rank);
+  const auto& memory = *new GpuMemory<float>(numbers(rank, 1000));  // what is given up may still touch it
+  expect_done(sum_on_gpu(session, memory, 1000, "of all", stream.get(), rank), "of all");
+  const std::vector<int32_t> ranks = {0, 1};
+  rueda_op_options options = on_stream("of the set", stream.get());
+  expect_code(rueda_process_set_add(session, ranks.size(), ranks.data(), nullptr, &options.process_set), RUEDA_OK,
+              "add");
+  const GpuTensor tensor(memory.data(), 1000, rank);
+  expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options), RUEDA_OK, "of the set");
+  standin_nccl().hang("ncclCommFinalize");
+  expect_code(rueda_process_set_remove(session, options.process_set), RUEDA_OK, "remove");
+  Ending ending;
+  for (const core::Deadline deadline = patience(); ending.code == RUEDA_OK;) {
+    expect(!deadline.passed(), "the sums go on");
+    ending = test::finish(sum_on_gpu(session, memory, 1000, "next", stream.get(), rank));
+  }
+  rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+  standin_nccl().heal();
+}
+
+TEST_CASE("while NCCL does not come back from the end of a set, what needs NCCL fails and says so") {
+  RankProcesses ranks({.size = 2,
+                       .body = "rank: sums by NCCL behind the end of a set that NCCL does not come back from",
+                       .variables = {{"ASAN_OPTIONS", "detect_leaks=0"}}});
+  for (const int rank : {0, 1}) {
+    CHECK_THAT(ranks.await(rank, "ended"), Contains("NCCL has not come back from ncclCommFinalize within 5 s"));
+  }
+  for (const RankOutcome& outcome : ranks.finish()) {
+    INFO(outcome.output);
+    CHECK(outcome.exit_code == 0);
+    CHECK_THAT(outcome.output, Contains("NCCL has not come back from ncclCommFinalize within 5 s; its communicators"));
+  }
+}
+
 }  // namespace
 }  // namespace rueda::test
