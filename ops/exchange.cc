@@ -101,6 +101,16 @@ Status Exchange::learn(int from, std::span<const int64_t> counts) {
   return {};
 }
 
+bool Exchange::knows_all() const {
+  return std::ranges::all_of(call_.slices, [](const Slice& slice) { return slice.same_rows; });
+}
+
+Status Exchange::learn_same() {
+  const std::vector<int64_t> own = counts_to(index());
+  for (int from = 0; from < size(); ++from) RUEDA_RETURN_IF_ERROR(learn(from, own));
+  return {};
+}
+
 void Exchange::place(OwnRows own_rows) {
   if (!receives(index())) return;
   const PhaseScope unpacking(call_.phases, WorkPhase::kUnpack);
@@ -118,8 +128,9 @@ void Exchange::place(OwnRows own_rows) {
     const Part own = part_for(call_.slices[tensor], index());
     const size_t bytes = static_cast<size_t>(own.rows) * row_bytes(tensor);
     std::byte* const to = arriving_[at(index(), tensor)];
-    if (to == nullptr || bytes == 0) continue;
-    std::memcpy(to, call_.slices[tensor].in + static_cast<size_t>(own.begin) * row_bytes(tensor), bytes);
+    const std::byte* const from = call_.slices[tensor].in + static_cast<size_t>(own.begin) * row_bytes(tensor);
+    if (to == nullptr || to == from || bytes == 0) continue;
+    std::memcpy(to, from, bytes);
   }
 }
 

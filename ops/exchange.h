@@ -48,6 +48,9 @@ class Exchange {
   /// Notes how many rows of each tensor `from` sends this member. Returns kPeerLost if a count is beyond any tensor's
   /// limit: the stream is broken.
   Status learn(int from, std::span<const int64_t> counts);
+  /// Whether nothing has to be told: all members have agreed on the rows of all tensors. Then `learn_same` notes them.
+  bool knows_all() const;
+  Status learn_same();
   /// Whether `place` copies what this member sends itself, which on a device the host cannot.
   enum class OwnRows { kCopy, kLeave };
   /// Asks the caller's `Arrivals` for memory and copies what this member sends itself. Called once, after the counts of
@@ -55,6 +58,8 @@ class Exchange {
   void place(OwnRows own_rows = OwnRows::kCopy);
   /// The destinations of what `from` sends, in the order in which it sends. After `place`.
   Stretches incoming(int from) const;
+  /// The memory for the rows of all members of one tensor; null if they are dropped. After `place`.
+  std::byte* arriving(size_t tensor) const { return arriving_[at(by_rank_.front(), tensor)]; }
 
  private:
   struct Part {

@@ -36,7 +36,8 @@ Status check_options(const rueda_op_options& options) {
   if (!(options.timeout_seconds >= 0)) {
     return wrong(fmt::format("timeout_seconds is {}; it must be 0 or more, or infinity", options.timeout_seconds));
   }
-  for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain)}) {
+  for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain),
+                                     std::pair("same_rows", options.same_rows)}) {
     if (value != 0 && value != 1)
       return wrong(fmt::format("rueda_op_options.{} is {}; it must be 0 or 1", field, value));
   }

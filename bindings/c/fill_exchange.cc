@@ -1,6 +1,6 @@
 // What a rank contributes to an operation that moves rows: the number of rows for each rank, and the memory for the
 // rows that arrive. Dimension 0 becomes 0 in the agreed shape, because ranks may have different numbers of rows; all
-// other dimensions must be equal.
+// other dimensions must be equal. If all give as many rows, by the caller's word, dimension 0 stays and is agreed on.
 #include "bindings/c/fill_exchange.h"
 
 #include <fmt/format.h>
@@ -66,10 +66,17 @@ Status fill_parts(TensorPart& tensor, const OperationCall& call, SetPlace set, s
   return {};
 }
 
+/// Whether the input lies in the output of an all-gather of equal parts, where this rank's rows belong.
+bool lies_in_place(const TensorPart& tensor, SetPlace set, const CheckedTensor& input, const CheckedTensor& output) {
+  const size_t before = static_cast<size_t>(set.place) * input.bytes;
+  return tensor.slice.same_rows && output.bytes == static_cast<size_t>(set.size) * input.bytes &&
+         static_cast<const std::byte*>(input.tensor.data) == static_cast<const std::byte*>(output.tensor.data) + before;
+}
+
 }  // namespace
 
 Status fill_exchange(TensorPart& tensor, const OperationCall& call, SetPlace set, size_t index,
-                     const CheckedTensor& input, const CheckedTensor* output) {
+                     const CheckedTensor& input, const CheckedTensor* output, RowsOf rows_of_all) {
   Metadata& metadata = tensor.request.metadata;
   if (metadata.dimensions().empty()) {
     return wrong(fmt::format("input: {} moves rows of dimension 0; the tensor has no dimensions", name_of(call.kind)));
@@ -77,15 +84,18 @@ Status fill_exchange(TensorPart& tensor, const OperationCall& call, SetPlace set
   const Result<int64_t> row = row_elements(metadata);
   if (!row.ok()) return row.status();
   tensor.slice.row = row.value();
-  RUEDA_RETURN_IF_ERROR(fill_parts(tensor, call, set, index, std::exchange(metadata.shape[0], 0)));
+  const int64_t rows = std::exchange(metadata.shape[0], 0);
+  RUEDA_RETURN_IF_ERROR(fill_parts(tensor, call, set, index, rows));
   tensor.output = std::make_unique<OutputShape>(OutputShape{metadata.shape, 0});
+  if (rows_of_all == RowsOf::kSame) metadata.shape[0] = rows;
+  tensor.slice.same_rows = metadata.shape[0] != 0;
   if (call.kind == OpKind::kGather && call.root != set.rank) return {};
   tensor.arrives = true;
   if (output == nullptr) return {};
-  std::vector<int64_t> shape = metadata.shape;
+  std::vector<int64_t> shape = tensor.output->shape;
   if (output->tensor.dimensions > 0) shape[0] = output->tensor.shape[0];
   RUEDA_RETURN_IF_ERROR(check_output(input, *output, std::span(shape).first(metadata.dimensions().size())));
-  RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, nullptr));
+  if (!lies_in_place(tensor, set, input, *output)) RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, nullptr));
   tensor.slice.out = static_cast<std::byte*>(output->tensor.data);
   *tensor.output = OutputShape{std::move(shape), output->count};
   return {};

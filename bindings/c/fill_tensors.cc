@@ -146,10 +146,12 @@ class TensorFiller {
     }
     const CheckedTensor* const given = output ? &*output : nullptr;
     if (!exchanges(call_.kind)) return fill_result(tensor, index, input.value(), given);
-    if (sends) return fill_exchange(tensor, call_, set_, index, input.value(), given);
+    const bool same = call_.kind == OpKind::kAllgather && options_.same_rows != 0;
+    const RowsOf rows = same ? RowsOf::kSame : RowsOf::kAny;
+    if (sends) return fill_exchange(tensor, call_, set_, index, input.value(), given, rows);
     CheckedTensor nothing = input.value();  // this rank sends no rows; only dtype and row shape counted
     nothing.bytes = 0;
-    return fill_exchange(tensor, call_, set_, index, nothing, given);
+    return fill_exchange(tensor, call_, set_, index, nothing, given, rows);
   }
 
   Status check_order(const CheckedTensor& tensor) const {

@@ -388,6 +388,7 @@ typedef struct rueda_op_options {
   int32_t drain;          /* 1: rueda_drain reports its end; blocking forms ignore this */
   int32_t more;           /* 1: more operations follow at once, see below; blocking forms ignore this */
   double timeout_seconds; /* its limit, above 0; infinity: no limit; 0: RUEDA_TIMEOUT_SECONDS. See below */
+  int32_t same_rows;      /* 1: all ranks give as many rows, see rueda_allgather_async; others ignore this */
 } rueda_op_options;
 
 /* An operation fails with TIMEOUT on all ranks if not all of them have submitted it within its limit on one of them. An
@@ -474,7 +475,9 @@ RUEDA_API int32_t rueda_grouped_reduce_async(rueda_session* session, size_t coun
  * that arrives; otherwise this rank's operation fails with INVALID_ARGUMENT and succeeds on its peers. Any dtype; the
  * bits are unchanged; codecs and scales do not apply. */
 
-/* Gathers the rows of all ranks on all ranks. */
+/* Gathers the rows of all ranks on all ranks. With `same_rows` the number of rows is agreed on as the other dimensions
+ * are, and a rank that gives another number, or does not say `same_rows`, gets MISMATCH. On GPUs the ranks then need
+ * not tell each other how many come, and the input may lie in the output where its rows belong. */
 RUEDA_API int32_t rueda_allgather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                         const rueda_op_options* options, rueda_handle* handle);
 /* As a group, see rueda_grouped_allreduce_async; `outputs` may be NULL. */

@@ -3,6 +3,7 @@
 //   all-reduce, broadcast, send     one call for each tensor
 //   reduce                          one call for each tensor, to the root
 //   reduce-scatter                  one call if all get as many rows, else a reduce to each owner of rows
+//   all-gather of equal parts       one call for each tensor: the number of rows is agreed on
 //   all-gather, all-to-all,         the members tell each other their numbers of rows, through the host; then sends and
 //   gather, scatter                 receives of rows in one group. NCCL never sees a tensor whose length is not agreed
 //
@@ -38,6 +39,30 @@ bool dealt_evenly(const OwnerParts& parts, size_t tensor) {
   }
   return true;
 }
+
+/// Memory for rows that nobody wants, which come all the same. It is freed behind them in the stream.
+class Dropped {
+ public:
+  Dropped(const core::DeviceCall& device, CUstream stream)
+      : functions_(*device.functions), index_(device.index), stream_(stream) {}
+  ~Dropped() {
+    for (void* const memory : taken_) functions_.free(functions_.context, index_, memory, stream_);
+  }
+  Dropped(const Dropped&) = delete;
+  Dropped& operator=(const Dropped&) = delete;
+  /// Returns null if there is none.
+  std::byte* take(size_t bytes) {
+    void* const memory = functions_.allocate(functions_.context, index_, bytes, stream_);
+    if (memory != nullptr) taken_.push_back(memory);
+    return static_cast<std::byte*>(memory);
+  }
+
+ private:
+  const core::DeviceFunctions& functions_;
+  const int32_t index_;
+  const CUstream stream_;
+  std::vector<void*> taken_;
+};
 
 std::optional<NcclSum> sum_if_any(const Call& call) {
   if (!core::reduces(call.kind)) return {};
@@ -133,15 +158,35 @@ void NcclBatch::add_moves() {
 
 Status NcclBatch::exchange_rows() {
   Exchange exchange(call_);
-  RUEDA_RETURN_IF_ERROR(learn_counts(exchange));
+  const bool agreed = exchange.knows_all();
+  RUEDA_RETURN_IF_ERROR(agreed ? exchange.learn_same() : learn_counts(exchange));
   const size_t before = call_.device->late.size();
   exchange.place(Exchange::OwnRows::kLeave);
   const core::DeviceCall& device = *call_.device;
   for (size_t i = before; i < device.late.size(); ++i) {  // memory that was allocated just now
     RUEDA_RETURN_IF_ERROR(core::order_after(*device.functions, device.index, device.late[i]->token(), stream_));
   }
+  if (agreed && ascends(*call_.team)) return gather_at_once(exchange);
   RUEDA_RETURN_IF_ERROR(copy_own_rows(exchange));
   return launch_rows(exchange);
+}
+
+/// NCCL copies the own rows, unless they are in their place.
+Status NcclBatch::gather_at_once(const Exchange& exchange) {
+  Dropped dropped(*call_.device, stream_);
+  for (size_t tensor = 0; tensor < exchange.tensors(); ++tensor) {
+    const Slice& slice = call_.slices[tensor];
+    const size_t bytes = static_cast<size_t>(slice.parts[0]) * exchange.row_bytes(tensor);
+    if (bytes == 0) continue;  // no columns, on all members
+    std::byte* out = exchange.arriving(tensor);
+    const size_t all = bytes * static_cast<size_t>(exchange.size());
+    if (out == nullptr) out = dropped.take(all);
+    if (out == nullptr) return no_memory(all, "all ranks send");
+    steps_.push_back([this, in = slice.in, out, bytes](const Nccl& nccl, NcclComm communicator) {
+      return nccl.all_gather(in, out, bytes, NcclType::kU8, communicator, stream_);
+    });
+  }
+  return launch_steps(Grouping::kSeveral);
 }
 
 /// Each member tells what it sends: one number for each tensor if all get the same, else one for each member and
@@ -185,10 +230,7 @@ Status NcclBatch::copy_own_rows(Exchange& exchange) {
 }
 
 Status NcclBatch::launch_rows(Exchange& exchange) {
-  const core::DeviceFunctions& functions = *call_.device->functions;
-  const int32_t index = call_.device->index;
-  std::vector<void*> dropped;  // rows that nobody wants come all the same
-  Status failure;
+  Dropped dropped(*call_.device, stream_);
   for (int member = 0; member < exchange.size(); ++member) {
     if (member == exchange.index()) continue;
     for (const Exchange::Stretch& out : exchange.outgoing(member)) {
@@ -199,31 +241,27 @@ Status NcclBatch::launch_rows(Exchange& exchange) {
     const Exchange::Stretches arriving = exchange.incoming(member);
     for (Exchange::Stretch in : arriving) {
       if (in.data == nullptr) {
-        in.data = static_cast<std::byte*>(functions.allocate(functions.context, index, in.bytes, stream_));
+        in.data = dropped.take(in.bytes);
         if (in.data == nullptr) {
-          failure = {Code::kSystem, no_memory(in.bytes, member)};
-          break;
+          const int rank = call_.team->ranks[static_cast<size_t>(member)];
+          return no_memory(in.bytes, fmt::format("rank {} sends", rank));
         }
-        dropped.push_back(in.data);
       }
       steps_.push_back([this, in, member](const Nccl& nccl, NcclComm communicator) {
         return nccl.receive(in.data, in.bytes, NcclType::kU8, member, communicator, stream_);
       });
     }
   }
-  // What a member sends the other receives in the same group.
-  Status launched = failure.ok() ? launch_steps(Grouping::kOne) : failure;
-  for (void* const memory : dropped) functions.free(functions.context, index, memory, stream_);
-  return launched;
+  return launch_steps(Grouping::kOne);  // what a member sends the other receives in the same group
 }
 
 Status NcclBatch::launch_steps(Grouping grouping) {
   return communicators_.launch(key_, core::name_of(call_.kind), steps_, grouping, host_);
 }
 
-std::string NcclBatch::no_memory(size_t bytes, int member) const {
-  return fmt::format("GPU {} has no {} bytes for rows that rank {} sends and nobody takes", call_.device->index, bytes,
-                     call_.team->ranks[static_cast<size_t>(member)]);
+Status NcclBatch::no_memory(size_t bytes, const std::string& sent) const {
+  return core::device_error(*call_.device->functions, call_.device->index,
+                            fmt::format("give {} bytes for rows that {} and nobody takes", bytes, sent));
 }
 
 }  // namespace rueda::cuda

@@ -28,9 +28,10 @@ class NcclBatch {
   Status exchange_rows();
   Status learn_counts(core::Exchange& exchange);
   Status copy_own_rows(core::Exchange& exchange);
+  Status gather_at_once(const core::Exchange& exchange);
   Status launch_rows(core::Exchange& exchange);
   Status launch_steps(Communicators::Grouping grouping);
-  std::string no_memory(size_t bytes, int member) const;
+  Status no_memory(size_t bytes, const std::string& sent) const;
 
   const core::Call& call_;
   const CUstream stream_;

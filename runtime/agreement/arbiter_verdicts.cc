@@ -28,7 +28,9 @@ void put_extent(WireWriter& writer, const Metadata& metadata) {
   writer.varint(static_cast<uint64_t>(has_rows ? elements / metadata.shape.front() : 1));
 }
 
+/// Of an exchange they count as 0, also if the rows are known: whether ranks say them must not decide how they are cut.
 uint64_t bytes_of(const Metadata& metadata) {
+  if (exchanges(metadata.kind)) return 0;
   return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype);
 }
 

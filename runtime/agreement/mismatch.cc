@@ -26,8 +26,8 @@ std::string print_shape(const Metadata& metadata) {
   std::string text = "[";
   const std::span<const int64_t> dimensions = metadata.dimensions();
   for (size_t i = 0; i < dimensions.size(); ++i) {
-    // Ranks may bring different numbers of rows to an exchange, so dimension 0 is not compared.
-    const bool free = i == 0 && exchanges(metadata.kind);
+    // Ranks may bring different numbers of rows to an exchange, so dimension 0 is compared only if it is not 0.
+    const bool free = i == 0 && exchanges(metadata.kind) && dimensions[0] == 0;
     text += (i == 0 ? "" : ", ") + (free ? "*" : std::to_string(dimensions[i]));
   }
   return text + "]";

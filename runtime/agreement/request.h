@@ -31,7 +31,8 @@ struct Metadata {
   double postscale = 1.0;
   AverageOver over = AverageOver::kMembers;
   /// At most 16 dimensions. An opaque tensor has one more: the bytes of an element, at least 1. Of a kind that
-  /// exchanges rows the first is 0, because ranks may bring different numbers of them.
+  /// exchanges rows the first is 0, because ranks may bring different numbers of them; in an all-gather it may be a
+  /// number that all bring.
   std::vector<int64_t> shape;
   /// Dimensions from the outermost in memory to the innermost; empty: row-major. Those of extent 1 have no stride that
   /// matters and come first, in ascending order.

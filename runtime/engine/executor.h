@@ -28,7 +28,8 @@ struct Team {
 };
 
 /// One tensor's part in a batch. `in` may equal `out`; they never overlap otherwise. In a reduce-scatter `count` is the
-/// input's, and `out` is for the rows that this rank gets; it may be their own address in the input.
+/// input's, and `out` is for the rows that this rank gets; it may be their own address in the input. In an all-gather of
+/// equal parts `in` may be the address of this rank's rows in `out`.
 struct Slice {
   const std::byte* in;
   std::byte* out;
@@ -36,6 +37,7 @@ struct Slice {
   int64_t row = 1;  ///< elements of one row, for operations that deal out or exchange rows
   /// Exchanges: this rank's rows for each member, in the order of ranks; one number if all get the same.
   const int64_t* parts = nullptr;
+  bool same_rows = false;  ///< an all-gather, in which all members have agreed that they bring as many rows, not 0
 };
 
 /// Gives memory to the rows that members send each other. Used by the thread that runs the batch.

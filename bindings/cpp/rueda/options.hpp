@@ -103,7 +103,8 @@ struct BroadcastOptions {
   Seconds timeout{0};
 };
 
-/// Options of operations that move rows unchanged.
+/// Options of operations that move rows unchanged. `same_rows`: all ranks give as many rows to an all-gather, see
+/// rueda_allgather_async in rueda.h.
 struct ExchangeOptions {
   std::string name = {};
   int32_t process_set = RUEDA_GLOBAL_SET;
@@ -114,6 +115,7 @@ struct ExchangeOptions {
   std::optional<Drain> drain = {};
   bool more = false;
   Seconds timeout{0};
+  bool same_rows = false;
 };
 
 struct BarrierOptions {
@@ -169,6 +171,7 @@ class COptions {
   }
   explicit COptions(const ExchangeOptions& options) : COptions(options, options.allocate) {
     c_.stream = options.stream;
+    c_.same_rows = options.same_rows ? 1 : 0;
   }
   explicit COptions(const BarrierOptions& options) : COptions(options, Allocate()) {}
 

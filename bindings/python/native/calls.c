@@ -54,7 +54,8 @@ static rueda_op_options options_of(const char* name, rueda_py_options given) {
                                     .stream = place->stream,
                                     .allocate = place->allocate,
                                     .allocate_context = place->outputs,
-                                    .timeout_seconds = limit_seconds};
+                                    .timeout_seconds = limit_seconds,
+                                    .same_rows = given.kind == RUEDA_PY_ALLGATHER && given.op == RUEDA_PY_SAME_ROWS};
   return options;
 }
 

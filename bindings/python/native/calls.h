@@ -29,6 +29,9 @@ enum {
   RUEDA_PY_RECV
 };
 
+/* All ranks give as many rows: rueda_op_options.same_rows. */
+enum { RUEDA_PY_SAME_ROWS = 1 };
+
 /* Where the tensors of an operation are: a device of rueda.h, its number, and the stream behind which they are ready.
  * `allocate`, called with `outputs`, gives memory to outputs without an address; if it is NULL the library owns that
  * memory. Must live until the operation has ended. */
@@ -44,7 +47,7 @@ typedef struct {
 typedef struct {
   int32_t kind;                /* one of the enum above */
   int32_t process_set;         /* its number, 0 for all ranks */
-  int32_t op;                  /* the reduce operator */
+  int32_t op;                  /* the reduce operator; of an all-gather RUEDA_PY_SAME_ROWS or 0 */
   int32_t rank;                /* the root, or the other rank of a message: a rank of the job */
   int32_t codec;               /* RUEDA_CODEC_..., for all-reduce and reduce-scatter */
   double prescale;             /* multiplies the input of a reduction */

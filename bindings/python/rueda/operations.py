@@ -33,6 +33,8 @@ SCATTER = lib.RUEDA_PY_SCATTER
 SEND = lib.RUEDA_PY_SEND
 RECV = lib.RUEDA_PY_RECV
 
+SAME_ROWS = lib.RUEDA_PY_SAME_ROWS  # the operator of an all-gather to which all ranks give as many rows
+
 REDUCTIONS = frozenset((ALLREDUCE, REDUCESCATTER))
 
 CODEC_DEFAULT = lib.RUEDA_CODEC_DEFAULT

@@ -97,6 +97,7 @@ NcclResult operate(const char* function, NcclComm handle, CUstream stream, NcclO
   if (const NcclResult failed = NcclState::one().begin(function); failed != NcclResult::kSuccess) return failed;
   if (!of(handle).may_begin()) return NcclResult::kInvalidUsage;
   count(&rueda::test::NcclCounts::operations);
+  if (operation.kind == Kind::kAllGather) count(&rueda::test::NcclCounts::gathers);
   const auto own = of(handle).scaled_sums.find(static_cast<int>(operation.op));
   if (own != of(handle).scaled_sums.end()) {
     operation.scale = own->second;

@@ -10,6 +10,7 @@ struct NcclCounts {
   int made = 0;           ///< communicators whose making was begun
   int alive = 0;          ///< of them, neither destroyed nor aborted
   int operations = 0;     ///< all-reduces, sends, ...
+  int gathers = 0;        ///< of them, ncclAllGather
   int groups = 0;         ///< ncclGroupEnd that launched something
   int aborts = 0;         ///< communicators that were aborted
   int most_in_abort = 0;  ///< most communicators that one group has aborted

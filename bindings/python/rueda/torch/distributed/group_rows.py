@@ -47,9 +47,15 @@ class RowsGroup(StartingGroup):
             raise ValueError(f"there are {len(splits)} input splits; give one for each of the group's {self._own_size} ranks")
         reached = devices.Reached(_NAMES[options.kind])
         source, output = reached.from_to(source, output)
-        if arguments.overlap(source, output):  # FSDP gathers from a part of the tensor that it gathers into
+        # FSDP gathers from a part of the tensor that it gathers into. On the host a copy is better: other ranks can read it.
+        if arguments.overlap(source, output) and (source.is_cpu or not self._is_own_part(options, source, output)):
             source = allocations.clone(source)
         return reached.filled_by(self._start_rows(name, options, source, output, splits or ffi.NULL))
+
+    def _is_own_part(self, options: operations.Options, source: torch.Tensor, output: torch.Tensor) -> bool:
+        """Returns whether an all-gather of equal parts finds this rank's part where it belongs."""
+        return (options.kind == ALLGATHER and options.op == operations.SAME_ROWS and output.numel() == self._own_size * source.numel()
+                and source.data_ptr() == output.data_ptr() + self._own_rank * source.numel() * source.element_size())  # fmt: skip
 
     def _start_rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor,
                     output: Optional[torch.Tensor], splits: Any = ffi.NULL) -> Handle:
@@ -62,8 +68,9 @@ class RowsGroup(StartingGroup):
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
         """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's
-        elements."""
-        return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(input), arguments.flat(output)),
+        elements: all inputs have as many."""
+        options = self._options(ALLGATHER, operations.SAME_ROWS)
+        return self._work(lambda name: self._rows(name, options, arguments.read(input), arguments.flat(output)),
                           [output], given=(opts,))  # fmt: skip
 
     _allgather_base = all_gather_single
