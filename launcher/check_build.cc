@@ -122,7 +122,8 @@ Finding judge_plugin(const Plugin& plugin) {
     return {what, false, plugin.status.sentence(),
             what == "mpi" ? "rueda-build-mpi makes one for the mpicc in PATH; RUEDA_MPI_PLUGIN may name its path"
             : what == "cuda, nccl"
-                ? "tensors on GPUs need it; scripts/setup brings cuda.h, with which the build makes it"
+                ? "tensors on GPUs need it: it is in the wheel, so pip install --force-reinstall brings it back; a "
+                  "build from source makes it if there is cuda.h, which scripts/setup --cuda brings"
                 : "put one of this build there, or name its path in RUEDA_PLUGINS"};
   }
   if (plugin.table->device_count > 0) return judge_devices(plugin);

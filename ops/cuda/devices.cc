@@ -82,7 +82,10 @@ Result<const Nccl*> Devices::nccl() {
 
 Result<std::string> Devices::describe() {
   const Result<const Driver*> opened = driver();
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok()) {
+    return Status(opened.status().code(), fmt::format("{}; {}; {}", opened.status().sentence(),
+                                                      describe_nccl(named_nccl_), describe_pack_image()));
+  }
   const Driver& found = *opened.value();
   int count = 0;
   static_cast<void>(found.device_count(&count));  // open_driver has asked the same

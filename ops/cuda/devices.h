@@ -27,7 +27,8 @@ class Devices {
   /// Returns NCCL; kUnsupported if there is none, the same each time. Opened at the first call, when a framework has
   /// loaded its own.
   Result<const Nccl*> nccl();
-  /// The line of `hvdrun --check-build`: driver, GPUs, NCCL.
+  /// The line of `hvdrun --check-build`: driver, GPUs, NCCL, kernels. Returns kUnsupported without a driver; the
+  /// sentence says the rest all the same.
   Result<std::string> describe();
 
  private:

@@ -94,7 +94,8 @@ Result<Driver> open_driver(const std::string& named) {
   if (library == nullptr) {
     const char* why = ::dlerror();
     return unsupported(
-        fmt::format("there is no CUDA driver: {}; install NVIDIA's driver, or name its library in "
+        fmt::format("there is no CUDA driver: {}; install NVIDIA's driver (Debian: apt install nvidia-driver, Ubuntu: "
+                    "ubuntu-drivers install; containers: --gpus all gives them the host's), or name its library in "
                     "RUEDA_CUDA_LIBRARY",
                     why == nullptr ? file + " cannot be opened" : why));
   }

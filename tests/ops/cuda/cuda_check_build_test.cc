@@ -50,7 +50,8 @@ TEST_CASE("--check-build says for which GPUs there are kernels, or how to get th
 TEST_CASE("--check-build says that there is no driver, or no GPU, and what to do") {
   CHECK_THAT(check_build("RUEDA_CUDA_LIBRARY=/nowhere"),
              Contains("[ ] cuda, nccl") && Contains("there is no CUDA driver: /nowhere") &&
-                 Contains("install NVIDIA's driver, or name its library in RUEDA_CUDA_LIBRARY"));
+                 Contains("Debian: apt install nvidia-driver, Ubuntu: ubuntu-drivers install") &&
+                 Contains("or name its library in RUEDA_CUDA_LIBRARY"));
   CHECK_THAT(
       check_build("STANDIN_CUDA_VERSION=11000 RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA),
       Contains("[ ] cuda, nccl") && Contains("serves CUDA 11.0; the least is CUDA 11.2: install a newer driver"));
@@ -61,13 +62,19 @@ TEST_CASE("--check-build says that there is no driver, or no GPU, and what to do
              Contains("[ ] cuda, nccl") && Contains("the driver finds no GPU; CUDA_VISIBLE_DEVICES may hide them"));
 }
 
+TEST_CASE("--check-build says also without a driver what there is of NCCL and kernels") {
+  const std::string text = check_build("RUEDA_CUDA_LIBRARY=/nowhere RUEDA_NCCL_LIBRARY=" RUEDA_TEST_NCCL);
+  CHECK_THAT(text, Contains("[ ] cuda, nccl") && Contains("NCCL 2.28.9 (" RUEDA_TEST_NCCL ")"));
+  CHECK_THAT(text, Contains(RUEDA_TEST_KERNELS != 0 ? "kernels for sm_" : "built without kernels"));
+}
+
 TEST_CASE("--check-build says that the plug-in for GPUs is not there, and what brings it") {
   const TemporaryFolder elsewhere;
   std::filesystem::create_directory(elsewhere.file("bin"));
   std::filesystem::copy_file(RUEDA_TEST_HVDRUN, elsewhere.file("bin/hvdrun"));
   const std::string text = said_by(elsewhere.file("bin/hvdrun") + " --check-build");
   CHECK_THAT(text, Contains("[ ] cuda, nccl") && Contains("librueda_cuda.so"));
-  CHECK_THAT(text, Contains("tensors on GPUs need it; scripts/setup brings cuda.h, with which the build makes it"));
+  CHECK_THAT(text, Contains("tensors on GPUs need it: it is in the wheel") && Contains("scripts/setup --cuda brings"));
 }
 
 }  // namespace
