@@ -58,6 +58,9 @@ class Device {
   Result<CUstream> take_stream();
   /// Takes it back once nothing is in it.
   void give_stream(CUstream stream);
+  /// NCCL has not come back from a call on this GPU, and is not to be used on it any more.
+  void lose_nccl() { nccl_lost_.store(true); }
+  bool nccl_lost() const { return nccl_lost_.load(); }
 
  private:
   Device(const Driver& driver, CUdevice number, CUcontext context)
@@ -72,6 +75,7 @@ class Device {
   std::array<CUstream, 2> notices_{};
   bool has_pools_ = false;
   DeviceClock clock_;
+  std::atomic<bool> nccl_lost_{false};
   std::mutex mutex_;
   std::vector<std::unique_ptr<Mark>> marks_;  ///< under the mutex, as the next
   std::array<std::vector<Mark*>, 2> unused_;  ///< by kind

@@ -150,6 +150,9 @@ bool NcclEngine::idle() const {
 /// have ended.
 void NcclEngine::close() {
   bool empty = communicators_.close();
+  if (!empty) {
+    for (auto& [device, work] : streams_) device->lose_nccl();
+  }
   const auto limit = std::chrono::steady_clock::now() + kMostForKernels;
   while (empty && !idle() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   empty = empty && idle();

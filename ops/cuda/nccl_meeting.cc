@@ -24,6 +24,13 @@ Status draw_id(const Nccl& nccl, NcclId& id) {
   return {Code::kSystem, fmt::format("ncclGetUniqueId: {}", nccl.error_text(result))};
 }
 
+std::string why_lost(int32_t gpu) {
+  return fmt::format(
+      "in an earlier job of this process NCCL has not come back from a call on GPU {}, and is not used on "
+      "it any more; a new process can use it",
+      gpu);
+}
+
 }  // namespace
 
 /// Whether this rank can pack. Kernels are loaded here, before there is a communicator of the set, because that may
@@ -46,6 +53,7 @@ Told NcclEngine::introduce(const Call& call, Device& device, Status& usable) {
   own.has = Has::kNone;
   const Result<const Nccl*> nccl = devices_.nccl();
   usable = nccl.status();
+  if (usable.ok() && device.nccl_lost()) usable = {Code::kUnsupported, why_lost(call.device->index)};
   if (usable.ok()) usable = communicators_.begin(*nccl.value());
   if (usable.ok()) usable = device.uuid(own.gpu);
   if (usable.ok() && team.index == 0) usable = draw_id(*nccl.value(), own.id);

@@ -36,7 +36,8 @@ void sums_until_stuck(rueda_session* session, std::latch& never) {
   static const void* const on_host [[maybe_unused]] = gpu().in_kernel(memory.data());
   if (place() == "making" && rank == 1) standin_nccl().hang("ncclCommInitRankConfig");
   if (place() == "hanging abort" && rank == 0) standin_nccl().hang("ncclCommAbort");
-  if (place() != "making") expect_done(sum_on_gpu(session, memory, 10, "first", stream.get(), rank), "first");
+  const bool is_first = place() == "making" || place() == "first kernel";
+  if (!is_first) expect_done(sum_on_gpu(session, memory, 10, "first", stream.get(), rank), "first");
   if (place() != "making" && rank == 1) gpu().launch(stream.get(), [&never] { never.wait(); });
   const rueda_handle handle = sum_on_gpu(session, memory, 100'000, "stuck", stream.get(), rank);
   if (place() == "making") {
@@ -59,11 +60,26 @@ void sums_until_stuck(rueda_session* session, std::latch& never) {
   rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
 }
 
+/// A later job of two ranks in this process, of which rank 0 has the GPU that NCCL has not come back from.
+void sum_on_lost_gpu() {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    for (const char* name : {"one", "two"}) {
+      const GpuMemory<float> memory(numbers(rank, 100));
+      expect_done(sum_on_gpu(session, memory, 100, name, stream.get(), rank), name);
+      expect_sums(memory.values(), 2, name);
+    }
+    if (rank == 0) rank_report("later " + std::to_string(batches_by_nccl(session)));
+  });
+}
+
 TEST_CASE("rank: sums by NCCL of which the last is stuck", "[.]") {
   rueda_session* const session = join_with_nccl();
   static auto& never = *new std::latch(1);
   sums_until_stuck(session, never);
+  const bool is_lost = place() == "hanging abort" && rueda_rank(session) == 0;
   CHECK(rueda_shutdown(session) == RUEDA_OK);
+  if (is_lost) sum_on_lost_gpu();
   rank_report("aborts " + std::to_string(standin_nccl().counts().aborts));
   rank_report("misuses " + std::to_string(standin_nccl().counts().misuses));
   never.count_down();
@@ -80,7 +96,7 @@ RankProcesses start_stuck(const std::string& where) {
 
 TEST_CASE(
     "a rank that is killed while NCCL's kernels wait for it, or its communicator, is named, and NCCL is aborted") {
-  const std::string where = GENERATE("making", "kernel");
+  const std::string where = GENERATE("making", "first kernel", "kernel");
   RankProcesses ranks = start_stuck(where);
   // Kernels are there before the first communicator is: to load one may wait for what another communicator runs.
   if (where == "making" && RUEDA_TEST_KERNELS != 0) CHECK(ranks.await(0, "loads") != "0");
@@ -125,7 +141,13 @@ TEST_CASE("a death that NCCL tells of first, without a name, is raised with the 
   CHECK((outcomes[0].exit_code == 0 && outcomes[2].exit_code == 0));
 }
 
-TEST_CASE("an abort that does not come back is given up, and a sentence says so") {
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST_CASE("an abort that does not come back is given up, a sentence says so, and later jobs do without NCCL there") {
   RankProcesses ranks = start_stuck("hanging abort");
   for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "stuck");
   ranks.signal(1, SIGKILL);
@@ -135,6 +157,8 @@ TEST_CASE("an abort that does not come back is given up, and a sentence says so"
   INFO(outcomes[0].output);
   CHECK(outcomes[0].exit_code == 0);
   CHECK_THAT(outcomes[0].output, Contains("NCCL has not come back from ncclCommAbort within 5 s"));
+  CHECK(outcomes[0].report("later") == "0");
+  CHECK(count_of(outcomes[0].output, "NCCL has not come back from a call on GPU 0, and is not used on it") == 1);
 }
 
 }  // namespace
