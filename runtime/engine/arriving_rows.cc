@@ -31,9 +31,9 @@ std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
     if (!tensor.failure.ok()) return nullptr;
   }
   if (memory == nullptr) {
-    tensor.failure = Status(
-        Code::kSystem, fmt::format("{} could not give {} bytes for the output of {}",
-                                   calls_back ? "the allocation callback" : "the device", bytes, describe(tensor)));
+    const std::string what = fmt::format("give {} bytes for the output of {}", bytes, describe(tensor));
+    tensor.failure = calls_back ? Status(Code::kSystem, "the allocation callback could not " + what)
+                                : device_error(device, spec.device_index, what);
     return nullptr;
   }
   operation.own_output(static_cast<size_t>(&tensor - operation.tensors().data()), memory, bytes,

@@ -213,6 +213,37 @@ TEST_CASE("no pinned memory, no such GPU and a copy that cannot start are each o
   });
 }
 
+TEST_CASE("an output that a GPU has no memory for names the bytes and the driver's reason, and the job goes on") {
+  const Variable host("RUEDA_NCCL", "0");
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "before", stream.get(), 0), "before");
+    const GpuTensor from(memory.data(), 10, 0);
+    const GpuTensor to(nullptr, 10, 0);
+    const rueda_op_options options = on_stream("owned", stream.get());
+    rueda_handle handle = 0;
+    {
+      const Failing pool("cuMemAllocAsync", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+      const Failing plain("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+      expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_SYSTEM,
+                  "known size");
+      const std::string known = rueda_last_error();
+      expect(known.find("device cuda number 0 could not give 40 bytes for an output: cuMemAlloc") != std::string::npos,
+             known);
+      expect_code(rueda_allgather_async(session, from.get(), nullptr, &options, &handle), RUEDA_OK, "enqueue");
+      const Ending late = finish(handle);
+      expect(late.code == RUEDA_SYSTEM, late.sentence);
+      for (const char* part : {"device cuda number 0 could not give 40 bytes for the output of allgather \"owned\"",
+                               ": cuMemAlloc", "out of memory"}) {
+        expect(late.sentence.find(part) != std::string::npos, late.sentence + " does not say " + part);
+      }
+    }
+    expect_done(sum_on_gpu(session, memory, 10, "after", stream.get(), 0), "after");
+  });
+}
+
 TEST_CASE("a tensor on another GPU than the set's others is refused, with both numbers, and the set goes on") {
   gpu();
   run_ranks(1, [](rueda_session* session, int) {
