@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "runtime/base/half.h"
 #include "tests/ops/cuda/nccl.h"
 #include "tests/support/scale.h"
 

@@ -349,5 +349,14 @@ TEST_CASE("a set that requires NCCL and cannot use it fails, and each rank says 
   ranks.finish();
 }
 
+TEST_CASE("ranks that share a GPU and require NCCL fail, and each says which they are") {
+  RankProcesses ranks(three_ranks({{"RUEDA_NCCL", "1"}, {"TEST_ONE_GPU", "1"}}));
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK_THAT(ranks.await(rank, "ended"), Contains("rank 0 requires NCCL (RUEDA_NCCL=1), but ranks 0 and 1 use the "
+                                                    "same GPU, which NCCL refuses"));
+  }
+  ranks.finish();
+}
+
 }  // namespace
 }  // namespace rueda::test

@@ -229,6 +229,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
   return guarded("cuMemAlloc", [&](State& state) {
     if (State::current_device() < 0) return CUDA_ERROR_INVALID_CONTEXT;
     if (const CUresult spoilt = state.forbidden_in_capture(); spoilt != CUDA_SUCCESS) return spoilt;
+    state.await_idle_if("STANDIN_CUDA_ALLOC_WAITS");
     count(&rueda::test::StandinCounts::allocations);
     *memory = on_device(pages(bytes));
     return CUDA_SUCCESS;
@@ -259,6 +260,7 @@ CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
 CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   return guarded("cuMemHostAlloc", [&](State& state) {
     if (const CUresult spoilt = state.forbidden_in_capture(); spoilt != CUDA_SUCCESS) return spoilt;
+    state.await_idle_if("STANDIN_CUDA_ALLOC_WAITS");
     *memory = pages(bytes);
     const std::lock_guard lock(state.mutex);
     ++state.counts.allocations;

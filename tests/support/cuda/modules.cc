@@ -59,6 +59,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (const CUresult failed = State::one().begin("cuModuleLoadData"); failed != CUDA_SUCCESS) return failed;
   if (State::current_device() < 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (rueda::test::number("STANDIN_CUDA_NO_KERNELS", 0) != 0) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  State::one().await_idle_if("STANDIN_CUDA_LOAD_WAITS");
   *module = reinterpret_cast<CUmodule>(const_cast<void*>(image));
   return std::memcmp(image, kFatbin, sizeof kFatbin) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
@@ -69,6 +70,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
 }
 CUresult cuFuncLoad(CUfunction function) {
   if (const CUresult failed = State::one().begin("cuFuncLoad"); failed != CUDA_SUCCESS) return failed;
+  State::one().await_idle_if("STANDIN_CUDA_LOAD_WAITS");
   const std::lock_guard lock(State::one().mutex);
   of(function).loaded = true;
   ++State::one().counts.loads;

@@ -181,6 +181,8 @@ NcclResult StandinCommunicator::launch(std::vector<NcclOperation> group, CUstrea
       }
       --shared->launched;
     });
+    static const bool blocking = variable("CUDA_LAUNCH_BLOCKING", 0) == 1;
+    if (blocking) static_cast<void>(look_until(shared->stop, [&] { return shared->launched.load() == 0; }));
     return NcclResult::kSuccess;
   });
 }

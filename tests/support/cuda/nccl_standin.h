@@ -36,6 +36,7 @@ struct NcclCounts {
 ///   STANDIN_NCCL_SHARED_GPU   1: ranks may share a GPU; else their communicator is refused, as NCCL does
 ///   STANDIN_NCCL_REFUSE_REGISTER  1: it registers no memory; 2: it says that it has, and gives no handle
 ///   STANDIN_NCCL_END_TOGETHER 1: a communicator is in progress from ncclCommFinalize on until all its ranks are there
+///   CUDA_LAUNCH_BLOCKING      1: a call is in progress until its kernel has ended
 ///
 /// A communicator with registered memory is not finalized, and NCCL's memory is not freed while it is registered. If
 /// one rank's memory is registered in a message and the other's is not, both ranks' communicators fail.

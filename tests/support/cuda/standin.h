@@ -35,7 +35,9 @@ struct StandinCounts {
 ///   STANDIN_CUDA_DELAY_US  the longest delay before each piece of a stream's work (0)
 ///   STANDIN_CUDA_SEED      decides the delays (1)
 ///   STANDIN_CUDA_POOLS     0: memory cannot be allocated in the order of a stream
-///   STANDIN_CUDA_ONE_SM    1: a device has room for one kernel at a time
+///   STANDIN_CUDA_ONE_SM    1: a device has room for one kernel of NCCL's or of a test's at a time
+///   STANDIN_CUDA_ALLOC_WAITS  1: cuMemAlloc and cuMemHostAlloc wait until their device is idle
+///   STANDIN_CUDA_LOAD_WAITS   1: to load a module or a kernel waits until its device is idle
 ///   STANDIN_CUDA_NO_KERNELS  1: it finds no kernels for its GPUs in any image
 ///   STANDIN_CUDA_BROKEN    1: cuInit fails
 ///   STANDIN_CUDA_VERSION   what cuDriverGetVersion says (13000)
@@ -44,8 +46,8 @@ struct StandinCounts {
 /// Kernels are those of the plug-in's .cu files, compiled for the host (tests/support/cuda/kernels.h). One that was not
 /// loaded by cuFuncLoad is refused.
 ///
-/// cuMemFree waits until its device is idle, as it may on a GPU. cuMemHostAlloc and cuMemFreeHost, which may wait there
-/// too, do not. Any thread.
+/// cuMemFree waits until its device is idle, as it may on a GPU. cuMemFreeHost, which may wait there too, does not. Any
+/// thread.
 class StandinCuda {
  public:
   virtual ~StandinCuda() = default;

@@ -101,6 +101,10 @@ void State::await_idle(int device) {
   for (const auto& point : streams.all_of(device)) point->await();
 }
 
+void State::await_idle_if(const char* variable) {
+  if (number(variable, 0) != 0) await_idle(current_device());
+}
+
 /// Of the legacy stream the answer is an error while a stream that waits for it records.
 CUresult State::is_capturing(CUstream handle, CUstreamCaptureStatus* status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;

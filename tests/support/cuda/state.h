@@ -43,6 +43,8 @@ class State {
   CUresult put(CUstream stream, std::function<void()> work);
   /// Waits until all streams of the device have done what is in them.
   void await_idle(int device);
+  /// The same for this thread's device if the variable of the environment is 1.
+  void await_idle_if(const char* variable);
   CUresult is_capturing(CUstream stream, CUstreamCaptureStatus* status);
 
   Streams streams;
