@@ -28,8 +28,8 @@ struct Team {
 };
 
 /// One tensor's part in a batch. `in` may equal `out`; they never overlap otherwise. In a reduce-scatter `count` is the
-/// input's, and `out` is for the rows that this rank gets; it may be their own address in the input. In an all-gather of
-/// equal parts `in` may be the address of this rank's rows in `out`.
+/// input's, and `out` is for the rows that this rank gets; it may be their own address in the input. In an all-gather
+/// of equal parts `in` may be the address of this rank's rows in `out`.
 struct Slice {
   const std::byte* in;
   std::byte* out;
