@@ -136,6 +136,7 @@ __device__ void run_floats(const PackParameters& parameters) {
     return rounded<Wire>(wide);
   };
   const auto scatter = [&task](Wire value) {
+    if (task.divisor == 1 && task.factor == 1.0) return rounded<Tensor>(widened(value));  // nothing to round twice
     const Wire result = rounded<Wire>(finished(widened(value), task));
     if constexpr (std::is_same_v<Tensor, Wire>) return result;
     else return rounded<Tensor>(widened(result));
