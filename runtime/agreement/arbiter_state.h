@@ -93,7 +93,8 @@ struct Arbiter::State {
     Planner planner;
     std::deque<Piece> cut;  ///< batches of a group that leaves in several, still to go
     uint64_t issued = 0;
-    uint64_t started = 0;
+    uint64_t started = 0;    ///< credits that came back: of batches in host memory that began, on a device that ended
+    bool on_device = false;  ///< the last batch that was issued
     std::deque<Entry*> evicted;  ///< oldest first
     uint64_t forgotten = 0;      ///< evictions that all members have seen
     std::vector<uint64_t> seen;  ///< evictions, by member
@@ -108,8 +109,9 @@ struct Arbiter::State {
     uint64_t decided = 0;                 ///< operations agreed or failed, and joins
     uint64_t decided_before = 0;          ///< `decided` at the last look for stalls
     SteadyClock::time_point quiet_since;  ///< when a look first found nothing decided since the one before
-    /// The last batch that has started, and at most one behind it, may be outstanding.
-    bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
+    /// The last batch that has begun, and at most one behind it, may be outstanding: on a device one that runs, and one
+    /// that waits in the stream, so that the device need not wait for the next.
+    bool has_credit() const { return issued - (!on_device && started > 0 ? started - 1 : started) < 2; }
     bool waiting() const { return !planner.empty() || !cut.empty(); }
   };
   /// A set that members have asked for. Members match by name, list and their order of asking: making `i` of `open` is

@@ -203,6 +203,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   put_choice(record, choice);
   Entry& first = *by_id.find(tensors.front().id);
   const Occurrence& lead = first.at(tensors.front().occurrence);
+  const bool on_device = metadata_of(first, lead).device >= 0;
   // The number of absent members is part of `FuseKey`, so it is the same for all operations of a batch.
   const bool from_all = lead.absent == 0;
   record.varint(from_all ? 0 : set.members.ranks.size() - lead.absent);
@@ -221,6 +222,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   record.raw(extents.view());
   tell(set, operations.size());
   ++set.issued;
+  set.on_device = on_device;
 }
 
 /// Issues one batch: the next piece of a group that was cut, or the next cut. A cut that fails issues none.

@@ -52,6 +52,35 @@ TEST_CASE("long messages go both ways at once, also if each rank sends all of it
   CHECK(library.counts().misuses == 0);
 }
 
+TEST_CASE("a batch is launched while the GPU works on the one before, and a third is not") {
+  use_nccl();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    constexpr int64_t kCount = 7'000'000;  // more than a batch on a device takes
+    const GpuStream stream(rank);
+    const GpuStream waiting(rank);
+    const GpuMemory<float> first(kCount);
+    const GpuMemory<float> second(kCount);
+    const GpuMemory<float> third(kCount);
+    const GpuMemory<float>* const memory[] = {&first, &second, &third};
+    for (int i = 0; i < 3; ++i) expect_done(sum_on_gpu(session, first, 10, "before", stream.get(), rank), "before");
+    std::latch go(1);
+    gpu().launch(stream.get(), [&go] { go.wait(); });
+    rueda_handle handles[3] = {};
+    for (int i = 0; i < 3; ++i) {
+      const std::string name = "w" + std::to_string(i);
+      handles[i] = sum_on_gpu(session, *memory[i], kCount, name.c_str(), stream.get(), rank);
+    }
+    const int32_t codes[] = {rueda_wait_stream(handles[0], waiting.get(), 60.0),
+                             rueda_wait_stream(handles[1], waiting.get(), 60.0),
+                             rueda_wait_stream(handles[2], waiting.get(), 0.0)};
+    go.count_down();
+    for (const rueda_handle handle : handles) expect_done(handle, "a batch");
+    expect_code(codes[0], RUEDA_OK, "the first is launched");
+    expect_code(codes[1], RUEDA_OK, "the second is launched behind it");
+    expect_code(codes[2], RUEDA_TIMEOUT, "the third waits for a credit");
+  });
+}
+
 /// Ends what it began, also if an expectation fails.
 struct Healed {
   ~Healed() { gpu().heal(); }
