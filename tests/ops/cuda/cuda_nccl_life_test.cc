@@ -27,7 +27,8 @@ TEST_CASE("long messages go both ways at once, also if each rank sends all of it
       return options;
     };
     for (int i = 0; i < kMessages; ++i) {
-      memory.push_back(std::make_unique<GpuMemory<float>>(numbers(rank * kMessages + i, kCount + i)));
+      memory.push_back(
+          std::make_unique<GpuMemory<float>>(numbers(rank * kMessages + i, static_cast<size_t>(kCount + i))));
       const GpuTensor sent(memory.back()->data(), kCount + i, rank);
       const rueda_op_options options = options_of(i);
       expect_code(rueda_send_async(session, sent.get(), 1 - rank, &options, &handles[static_cast<size_t>(i)]), RUEDA_OK,
@@ -44,7 +45,7 @@ TEST_CASE("long messages go both ways at once, also if each rank sends all of it
     }
     for (const rueda_handle handle : handles) expect_done(handle, "a message");
     for (int i = 0; i < kMessages; ++i) {
-      const std::vector<float> wanted = numbers((1 - rank) * kMessages + i, kCount + i);
+      const std::vector<float> wanted = numbers((1 - rank) * kMessages + i, static_cast<size_t>(kCount + i));
       expect(arrived[static_cast<size_t>(i)]->values() == wanted, "message " + std::to_string(i) + " is wrong");
     }
     expect(batches_by_nccl(session) >= 2, "NCCL has not moved them");
