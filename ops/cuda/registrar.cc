@@ -31,7 +31,7 @@ bool Registrar::may_try(std::span<const Told> members, std::span<const int> rank
 Status Registrar::register_for_all(const core::Call& call, std::byte* memory, size_t bytes, core::EngineCall& host) {
   const core::Team& team = *call.team;
   const CommunicatorKey key{call.device->set, Reach::kSet};
-  const Status own = communicators_.register_memory(key, memory, bytes, host);
+  Status own = communicators_.register_memory(key, memory, bytes, host);
   if (!own.ok() && own.code() != Code::kUnsupported) return own;
   std::vector<Registered> all(static_cast<size_t>(team.size()));
   all[static_cast<size_t>(team.index)] = own.ok() ? Registered::kYes : Registered::kNo;
