@@ -10,8 +10,8 @@
 //             unpack   chunk s-4    result slots of the host ─▶ tensors                ... the owners have published
 //
 // Every stage uses what another rank did one step earlier, so that the network and both cores of a pair have work at
-// the same time. A wait for shared memory moves channel bytes meanwhile: a peer on another host may need ours before
-// its host, and then ours, can go on.
+// the same time. In fewer slots than four, stages share a step (stage_lags.h). A wait for shared memory moves channel
+// bytes meanwhile: a peer on another host may need ours before its host, and then ours, can go on.
 //
 // Two sets of memory serve the three chunks between fold and publish. Chunk s-1 takes the set of chunk s-3 in the step
 // in which that is published: its sums and incoming parts were used up when it was finished, and its gather marks stay.
@@ -31,9 +31,9 @@
 #include "ops/cpu/lane_view.h"
 #include "ops/cpu/partials.h"
 #include "ops/cpu/shm_slots.h"
+#include "ops/cpu/stage_lags.h"
 
 namespace rueda::core {
-
 namespace {
 
 using Word = LaneView::Word;
@@ -76,12 +76,14 @@ class HierarchicalRun {
     RUEDA_RETURN_IF_ERROR(mesh_.move_channels_while_waiting());
     RUEDA_RETURN_IF_ERROR(connect());
     const int64_t number = chunks_.number();
-    for (int64_t step = 0; step < number + 4; ++step) {
-      if (step < number) RUEDA_RETURN_IF_ERROR(pack(step));
-      if (step >= 1 && step - 1 < number) RUEDA_RETURN_IF_ERROR(fold(step - 1));
-      if (step >= 2 && step - 2 < number) RUEDA_RETURN_IF_ERROR(finish(step - 2));
-      if (step >= 3 && step - 3 < number) RUEDA_RETURN_IF_ERROR(publish(step - 3));
-      if (step >= 4) RUEDA_RETURN_IF_ERROR(unpack(step - 4));
+    const StageLags lags = stage_lags(view_.slots());
+    for (int64_t step = 0; step < number + lags.unpack; ++step) {
+      const auto due = [&](int64_t lag) { return step >= lag && step - lag < number; };
+      if (due(0)) RUEDA_RETURN_IF_ERROR(pack(step));
+      if (due(lags.fold)) RUEDA_RETURN_IF_ERROR(fold(step - lags.fold));
+      if (due(lags.finish)) RUEDA_RETURN_IF_ERROR(finish(step - lags.finish));
+      if (due(lags.publish)) RUEDA_RETURN_IF_ERROR(publish(step - lags.publish));
+      if (due(lags.unpack)) RUEDA_RETURN_IF_ERROR(unpack(step - lags.unpack));
     }
     return {};
   }

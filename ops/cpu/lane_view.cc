@@ -49,8 +49,7 @@ void note_arrival(SlotLedger::Seen& seen, uint64_t stamp) {
 
 /// Stamps are the same on all ranks, so all compute the same slot without a word about it.
 int LaneView::slot(int64_t chunk) const {
-  const int slots = call_.choice.lane_slots != 0 ? call_.choice.lane_slots : mesh_.layout().slots;
-  return static_cast<int>((call_.stamp + static_cast<uint64_t>(chunk)) % static_cast<uint64_t>(slots));
+  return static_cast<int>((call_.stamp + static_cast<uint64_t>(chunk)) % static_cast<uint64_t>(slots()));
 }
 
 /// The store comes before the bells: a peer that a bell wakes must find the word.

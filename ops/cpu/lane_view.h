@@ -24,6 +24,8 @@ class LaneView {
   int index() const { return team_.index; }
   int rank_of(int index) const { return team_.ranks[static_cast<size_t>(index)]; }
   uint64_t value(int64_t chunk) const { return call_.stamp + static_cast<uint64_t>(chunk) + 1; }
+  /// How many slots the batch uses in turn, the same on all ranks.
+  int slots() const { return call_.choice.lane_slots != 0 ? call_.choice.lane_slots : mesh_.layout().slots; }
   /// The slot of a chunk, the same on all ranks; batches that follow each other do not start in the same one.
   int slot(int64_t chunk) const;
   TinyLine& tiny(int index) const { return mesh_.words(rank_of(index)).tiny[call_.stamp & 1]; }

@@ -148,6 +148,20 @@ TEST_CASE("Two-level algorithms are right wherever chunks and slices end") {
   }
 }
 
+TEST_CASE("Two-level algorithms run in two slots, in three and in all, one batch after the other") {
+  for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}}) {
+    HostsRig rig(hosts);
+    for (const int slots : {2, 3, 0, 2, 4, 3, 2}) {
+      CollectiveCase sum = reduction(Dtype::kBf16, ReduceOp::kSum, {3, 30'001});
+      CollectiveCase gather = gathering(Dtype::kF32, 1, {15'001, 3});
+      sum.lane_slots = gather.lane_slots = static_cast<uint8_t>(slots);
+      INFO(slots << " slots");
+      for (const char* name : kTwoLevel) CHECK(rig.run(algorithm_named(name), sum, 4096) == "");
+      CHECK(rig.run(algorithm_named("hierarchical_allgather"), gather, 4096) == "");
+    }
+  }
+}
+
 TEST_CASE("The two-level sum has the bits of the flat canonical one") {
   for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{2, 3, 2}}) {
     HostsRig rig(hosts);

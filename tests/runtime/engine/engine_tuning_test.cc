@@ -140,6 +140,29 @@ TEST_CASE("the way that was found is tried with other waits and fewer slots, wit
   }
 }
 
+TEST_CASE("two levels between hosts are tried with other waits and fewer slots, with the same bits") {
+  const rueda::test::TemporaryFolder folder;
+  EngineRanks::Options options = logged(4, folder.file("trials.csv"));
+  options.hosts = {"a", "a", "b", "b"};
+  options.settings.tune_file = folder.file("choices.json");
+  options.settings.autotune_check = true;
+  TuneFile kept = kept_for(options);
+  kept.facts.hosts = {2, 2};
+  for (NamedChoice& named : kept.choices) {
+    named.algorithm = "hierarchical";
+    named.choice.batches.size = size_class(1 << 20);
+    named.choice.batches.hosts = named.choice.batches.largest_host = 2;
+  }
+  REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept)).ok());
+  EngineRanks::run(options,
+                   [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60, (1 << 20) / 4); });
+  std::vector<Row> by_host;
+  for (const Row& row : rows_of(options.settings.autotune_log)) {
+    if (row.at("algorithm") == "hierarchical") by_host.push_back(row);
+  }
+  CHECK(refinements_of(by_host, "0") == std::set<std::string>{"spin auto", "sleep auto", "spin 2", "sleep 2"});
+}
+
 TEST_CASE("a check times the choice beside every way, with the same bits") {
   const rueda::test::TemporaryFolder folder;
   EngineRanks::Options options = logged(2, folder.file("trials.csv"));
