@@ -55,6 +55,8 @@ class RemovedError(CollectiveError):
 class HostsUpdatedInterrupt(RuntimeError):
     """The hosts of the job have changed. `skip_sync` says that the state of this rank is up to date."""
 
+    at_commit = False  # whether commit() has raised it, so that the state is the one that was just saved
+
     def __init__(self, skip_sync: bool = False):
         super().__init__("the hosts of this job have changed")
         self.skip_sync = skip_sync

@@ -26,7 +26,7 @@ class Root:
         return copy.copy(self.values)
 
     @staticmethod
-    def fill(parameters, _root):
+    def fill(parameters, *_):
         for each in parameters.values():
             each.fill_(7)
 
@@ -93,7 +93,7 @@ def test_a_save_of_plain_values_of_which_one_cannot_be_copied_saves_no_model_eit
     state = Root(monkeypatch).model_state(step=1, held=None)
     committed = weights(state)
     state.step, state.held = 2, threading.Lock()
-    Root.fill(state.model.state_dict(), 0)
+    Root.fill(state.model.state_dict())
     with pytest.raises(ValueError, match="'held' of the state is a lock, which cannot be copied"):
         state.save()
     state.restore()

@@ -43,6 +43,14 @@ def test_a_sync_gives_all_ranks_the_present_state_of_the_root_and_commits_it(roo
         state.restore()
 
 
+def test_a_sync_makes_no_gradients():
+    """They would cost as much memory as the model."""
+    state = made_here()
+    state.optimizer.zero_grad(set_to_none=True)
+    state.sync()
+    assert all(parameter.grad is None for parameter in state.model.parameters())
+
+
 def test_a_notice_that_one_rank_has_interrupts_all_at_the_same_check():
     state = ObjectState(hvd.broadcast_object, hvd.rank, batch=0)
     state.commit()

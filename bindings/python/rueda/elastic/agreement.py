@@ -1,6 +1,6 @@
 """What ranks agree on before they go on together: whether workers change, and whose state all ranks take."""
 
-from typing import Any, Callable, List, NamedTuple, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from rueda import session
 from rueda._native import ffi, lib
@@ -29,6 +29,8 @@ class Standing:
         self.saves = 0  # how often the state, or a part of it, was saved
         self.committed_saves = -1  # how many of these there were when it was last committed, or made equal to the others'
         self.interrupted = False  # whether this rank has left its last plan by a notice, with its present state
+        self.keeps = False  # whether this rank's state is still the one of its last commit, which the others at that commit have, too
+        self.receivers: Optional[List[int]] = None  # the ranks among which large parts are sent next; None: all
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.came_late = False  # whether this worker has come to a job that was running
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
@@ -43,6 +45,7 @@ class Standing:
     def taken(self) -> None:
         """Notes that this rank has the root's state."""
         self.shared, self.generation, self.commits = True, self.generation_of_root, self.commits_of_root
+        self.receivers = None  # of a sync that the program calls itself
         self.point, self.clean = self.point_of_root, self.by_steps
 
     def committed(self) -> None:
@@ -64,6 +67,7 @@ class _View(NamedTuple):
     point: Point = START  # of the present state if that is clean, else of the last commit
     came_late: bool = False
     interrupted: bool = False
+    keeps: bool = False
 
     @property
     def progress(self) -> Tuple[Any, ...]:
@@ -75,7 +79,7 @@ def _view_of(standing: Standing, wants_sync: bool) -> _View:
     clean = standing.shared and standing.clean
     point = standing.point if clean else standing.saved_at
     return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point, standing.came_late,
-                 standing.interrupted)  # fmt: skip
+                 standing.interrupted, standing.keeps)  # fmt: skip
 
 
 def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostUpdateResult) -> Tuple[int, HostUpdateResult]:
@@ -120,6 +124,16 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
     return differ or any(view.wants_sync for view in views), root
 
 
+def receivers(views: List[_View], root: int) -> Optional[List[int]]:
+    """The root and the new ranks, if all others have the state already: they are at one commit, and nothing has changed since.
+    None if all ranks receive."""
+    others = [view for view in views if view.shared]
+    alike = all(view.keeps and (view.progress, view.interrupted) == (others[0].progress, others[0].interrupted) for view in others)
+    if not others or len(others) == len(views) or not alike:
+        return None
+    return [rank for rank, view in enumerate(views) if rank == root or not view.shared]
+
+
 def _require_one_mode(views: List[_View]) -> None:
     stepping = [rank for rank, view in enumerate(views) if view.by_steps]
     if stepping and len(stepping) < len(views):
@@ -143,6 +157,7 @@ def agree_on_sync(standing: Standing, wants_sync: bool) -> bool:
     _require_state(views)
     wanted, root = choose(views)
     standing.root = root if standing.follows_root else 0
+    standing.receivers = receivers(views, root)
     theirs = views[standing.root]
     standing.generation_of_root, standing.commits_of_root, standing.point_of_root = theirs.generation, theirs.commits, theirs.point
     standing.restores = theirs.by_steps and theirs.shared and not theirs.clean

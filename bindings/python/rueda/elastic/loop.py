@@ -27,8 +27,8 @@ class Round:
         """Whether this rank needs a sync after failed()."""
         return True
 
-    def interrupted(self, state: Any) -> None:
-        """Called when the job is about to change, before reset()."""
+    def interrupted(self, state: Any, at_commit: bool) -> None:
+        """Called when the job is about to change, before reset(). at_commit: whether the state was saved just before."""
 
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
         """Whether the states are to be made equal. wants_sync: whether this rank needs it. Called before the state is told
@@ -73,7 +73,7 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
                     wants_sync = wants_sync or job.wants_sync(state)
                 except HostsUpdatedInterrupt as interrupt:
                     why, wants_sync = errors.copy_of(interrupt), wants_sync or not interrupt.skip_sync
-                    job.interrupted(state)
+                    job.interrupted(state, interrupt.at_commit)
                 _leave_and_join(reset, why)
                 joined = True
         finally:
@@ -115,16 +115,17 @@ class _Agreed(Round):
 
     def failed(self, state: Any) -> None:
         state._failed()
-        state._standing.interrupted = False
+        state._standing.interrupted, state._standing.keeps = False, True
 
     def wants_sync(self, state: Any) -> bool:
         return state._wants_sync()
 
-    def interrupted(self, state: Any) -> None:
+    def interrupted(self, state: Any, at_commit: bool) -> None:
         state._interrupted()
-        state._standing.interrupted = True
+        state._standing.interrupted, state._standing.keeps = True, at_commit
 
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
+        state._standing.keeps = state._standing.keeps and state._is_at_commit()
         wanted = agreement.agree_on_sync(state._standing, wants_sync)
         state._agreed()
         return wanted

@@ -73,7 +73,11 @@ class State:
         self._standing.commits += 1
         self._standing.committed()
         self._write_commit()
-        self.check_host_updates()
+        try:
+            self.check_host_updates()
+        except HostsUpdatedInterrupt as interrupt:
+            interrupt.at_commit = True
+            raise
 
     def _write_commit(self) -> None:
         """Writes what save() has kept, if commits outlive the job. Does nothing here."""
@@ -116,6 +120,11 @@ class State:
         of_program = type(self).__module__.partition(".")[0] != "rueda"
         saved_since = standing.saves == 0 or standing.committed_saves != standing.saves
         return of_program or saved_since or standing.by_steps or bool(self._reset_callbacks)
+
+    def _is_at_commit(self) -> bool:
+        """Whether a rank that has just saved or restored its last commit needs nothing from another rank that has the same
+        commit, except for parts that are small."""
+        return False
 
     def _interrupted(self) -> None:
         """elastic.run calls this when the job is about to change."""
@@ -249,8 +258,12 @@ class ObjectState(State):
         no value has changed then."""
         self._standing.uncommitted()  # until it is over: others may have the root's present values, and this rank its commit
         self._receive()
-        self.save()
+        self._save_received()
         self._standing.committed()
+
+    def _save_received(self) -> None:
+        """Saves what _receive() may have changed."""
+        self.save()
 
     def _receive(self) -> None:
         """Takes the present values of the root, and saves nothing."""

@@ -109,6 +109,11 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     """
     del model
     _make_zero_gradients(optimizer)
+    send_optimizer_state(optimizer, root_rank, process_set)
+
+
+def send_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet) -> None:
+    """broadcast_optimizer_state(), which leaves gradients as they are."""
     session, root_rank = current(), root_of(root_rank)
     state = _optimizer_state(optimizer)
     space = session.next_call_space("broadcast_optimizer_state", ranks_of(process_set))

@@ -7,9 +7,10 @@ import torch
 
 from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
+from rueda.process_sets import global_process_set
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
-from rueda.torch.state import broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.state import broadcast_parameters, send_optimizer_state
 
 
 _NEEDS_STEPS = "must define note(), is_unchanged() and rewind() for a state with step_mode=True"
@@ -22,6 +23,7 @@ class StateHandler:
     """
 
     root_rank = 0
+    _is_large = False  # whether a rank that has the root's commit already takes no part in receive()
 
     def __init__(self, value: Any):
         self.value = value
@@ -81,10 +83,15 @@ class _OwnHandler(StateHandler):
     """A handler of this module: it saves when it is made."""
 
     _noted: Any = None
+    _process_set = global_process_set  # of the ranks among which receive() sends
 
     def __init__(self, value: Any):
         super().__init__(value)
         self.save()
+
+    def is_as_saved(self) -> bool:
+        """Whether nothing is known to have changed the value since it was last saved or restored."""
+        return True
 
     def sync(self) -> None:
         self.receive()
@@ -135,13 +142,21 @@ class _SmallHandler(_OwnHandler):
 class ModelStateHandler(_OwnHandler):
     """A torch.nn.Module: its state_dict()."""
 
+    _is_large = True
+
     def save(self) -> None:
         """Copies the state_dict()."""
         self._saved = copy.deepcopy(self.value.state_dict())
+        self._versions_saved = self._versions()
 
     def restore(self) -> None:
         """Loads the copy."""
         self.value.load_state_dict(self._saved)
+        self._versions_saved = self._versions()
+
+    def is_as_saved(self) -> bool:
+        """Whether nothing has changed a parameter since, as far as PyTorch counts."""
+        return self._versions_saved == self._versions()
 
     def keep(self, saved: Any) -> None:
         """Raises ValueError, which names the parameter or buffer, if the model is another one."""
@@ -154,7 +169,7 @@ class ModelStateHandler(_OwnHandler):
 
     def receive(self) -> None:
         """Overwrites parameters and buffers with the root's."""
-        broadcast_parameters(self.value.state_dict(), self.root_rank)
+        broadcast_parameters(self.value.state_dict(), self.root_rank, self._process_set)
 
     def note(self) -> None:
         """Notes the version of each parameter, which every change raises."""
@@ -175,18 +190,26 @@ class OptimizerStateHandler(_OwnHandler):
     """An optimizer, distributed or not: its state_dict(). What a distributed one has left of a step that failed is
     dropped."""
 
+    _is_large = True
+
     def save(self) -> None:
         """Copies the state_dict()."""
         self._saved = copy.deepcopy(self.value.state_dict())
+        self._begun_saved = getattr(self.value, "_begun", 0)
 
     def restore(self) -> None:
         """Loads the copy, with nothing left of a step."""
         self._drop_step()
         self.value.load_state_dict(copy.deepcopy(self._saved))  # it keeps the tensors that it is given
+        self._begun_saved = getattr(self.value, "_begun", 0)
+
+    def is_as_saved(self) -> bool:
+        """Whether no step has begun since."""
+        return self._begun_saved == getattr(self.value, "_begun", 0)
 
     def receive(self) -> None:
-        """Overwrites the state and the options with the root's."""
-        broadcast_optimizer_state(self.value, self.root_rank)
+        """Overwrites the state and the options with the root's. Gradients are those of no step on any rank, so they stay."""
+        send_optimizer_state(self.value, self.root_rank, self._process_set)
 
     def note(self) -> None:
         """Notes how many steps were begun, and the options, such as learning rates."""

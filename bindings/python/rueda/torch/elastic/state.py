@@ -1,13 +1,16 @@
 """The state of a training with PyTorch."""
 
-from typing import Any, Dict, Optional
+import contextlib
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 
+from rueda.elastic.agreement import Standing
 from rueda.elastic.state import ObjectState, require_names
 from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
-from rueda.session import current_or_none, rank
+from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from rueda.session import current_or_none, rank, size
 from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
 from rueda.torch.elastic.step_mode import StepMode, require_known_steps
 
@@ -21,6 +24,23 @@ def _settle() -> None:
     here = current_or_none()
     if here is not None:
         here.kept.settle()
+
+
+@contextlib.contextmanager
+def _set_of_receivers(standing: Standing) -> Iterator[Optional[ProcessSet]]:
+    """The process set of the ranks that receive models and optimizers; None if that are all ranks. Every rank calls this, so that
+    all find out alike whether sets can be made."""
+    if standing.receivers is None or len(standing.receivers) == size():
+        yield None
+        return
+    try:
+        receivers = add_process_set(standing.receivers, "elastic.receivers")
+    except ValueError:  # RUEDA_DYNAMIC_PROCESS_SETS=0
+        standing.receivers = None
+        yield None
+        return
+    yield receivers
+    remove_process_set(receivers)  # not after an error: it ends the plan, and the set with it
 
 
 class TorchState(ObjectState):
@@ -149,6 +169,11 @@ class TorchState(ObjectState):
         own = any(True for value in values if isinstance(value, torch.nn.Module) for _ in value.buffers())
         return own or super()._wants_sync()
 
+    def _is_at_commit(self) -> bool:
+        large = [handler for handler in self._handlers.values() if handler._is_large]
+        own = all(type(handler).__module__ == StateHandler.__module__ for handler in large)  # others' know nothing of _process_set
+        return bool(large) and own and all(handler.is_as_saved() for handler in large) and not self._wants_sync()
+
     def _failed(self) -> None:
         if self._steps is None:
             self.restore()
@@ -169,10 +194,28 @@ class TorchState(ObjectState):
 
     def _receive(self) -> None:
         received = self._received()  # first, so that nothing has changed if a value cannot be sent
-        for name in sorted(self._handlers):
-            self._handlers[name].root_rank = self._standing.root
-            self._handlers[name].receive()
+        with _set_of_receivers(self._standing) as receivers:
+            for name in sorted(self._handlers):
+                handler = self._handlers[name]
+                handler.root_rank = self._standing.root
+                if receivers is None or not handler._is_large:
+                    handler.receive()
+                elif receivers.included():
+                    handler._process_set = receivers
+                    handler.receive()
+                    handler._process_set = global_process_set
         self._take(received)
+
+    def _save_received(self) -> None:
+        """A rank that has the root's commit already has its models and optimizers, too."""
+        if self._standing.receivers is None or not self._standing.shared:
+            return self.save()
+        _settle()
+        values = self._copies()
+        for handler in self._handlers.values():
+            if not handler._is_large:
+                handler.save()
+        self._keep_values(values)
 
     def reset(self) -> None:
         """Divides the data of samplers anew, and drops what optimizers have left of a step."""

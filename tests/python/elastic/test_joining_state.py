@@ -1,0 +1,143 @@
+"""A worker joins a training whose ranks are all at one commit: only the root sends its model and optimizer, and only the new worker
+takes them."""
+
+import pathlib
+import sys
+
+import pytest
+from test_jobs import TRAINING, replayed
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from elastic_jobs import PARTS, flags, told  # noqa: E402
+
+STEPS, JOINS = 12, 5
+
+# The list of hosts grows in step JOINS. SYNCED tells what a rank has sent or received, and saved, of large parts. In plan 2
+# strike() runs before each step.
+JOB = (TRAINING[: TRAINING.index("def tell(")] + PARTS).replace("hvd.init()", "hvd.init(process_sets=SETS)") + f"""
+from rueda.torch.elastic import handlers
+STEPS, JOINS = {STEPS}, {JOINS}
+received, saved = [], []
+
+def counted(kind, name, into):
+    function = getattr(kind, name)
+    def call(handler):
+        if rueda.elastic.membership().plan > 1:
+            into.append(kind.__name__)
+            strike_sync(name)
+        function(handler)
+    setattr(kind, name, call)
+
+for kind in (handlers.ModelStateHandler, handlers.OptimizerStateHandler):
+    counted(kind, "receive", received)
+    counted(kind, "save", saved)
+
+@hvd.elastic.run
+def train(state):
+    plan = rueda.elastic.membership().plan
+    tell("begins", step=state.step, rank=hvd.rank(), size=hvd.size(), received=received[:], saved=saved[:], digest=plan > 1 and digest(model, optimizer),
+         extra=state.extra)
+    received.clear(), saved.clear()
+    while state.step < STEPS:
+        if plan == 1 and state.step == JOINS:
+            if hvd.rank() == 0:
+                list_slots(hvd.size() + 1)
+                await_change(state)
+        strike(state, plan)
+        one_step(state)
+        LEAVE(state)
+    tell("ends", step=state.step, sizes=state.sizes, digest=digest(model, optimizer))
+
+train(state)
+"""
+DEFAULTS = """
+SETS = None
+def strike(state, plan): pass
+def strike_sync(name): pass
+def LEAVE(state): state.commit()
+"""
+BOTH = ["ModelStateHandler", "OptimizerStateHandler"]
+
+
+@pytest.fixture
+def run(run_script):
+    def job(changes="", ranks=3, before_state="", **more):
+        text = JOB.replace("state = hvd.elastic", before_state + "state = hvd.elastic").replace("sizes=[], resets=0)", "sizes=[], extra=hvd.rank())")
+        done = run_script("import rueda.elastic\n" + DEFAULTS + changes + text, *flags(ranks), "--discovery-interval", "0.1", ranks=ranks, **more)
+        assert done.code == 0, done.out + done.err
+        ends = told(done, "ends")
+        assert ends and all(line["digest"] == replayed(line["sizes"]) and len(line["sizes"]) == STEPS for line in ends), done.out + done.err
+        return done
+
+    return job
+
+
+def beginnings(done, plan):
+    """What the ranks of a plan told when it began, by worker. All have the same state."""
+    lines = {line["worker"]: line for line in told(done, "begins") if line["plan"] == plan}
+    assert len(lines) == next(iter(lines.values()))["size"] and len({(line["step"], line["digest"]) for line in lines.values()}) == 1, done.out
+    return lines
+
+
+def parts_of(done, what, plan=2):
+    return [line[what] for _, line in sorted(beginnings(done, plan).items())]
+
+
+def test_the_root_sends_to_the_new_worker_alone_and_only_that_one_saves(run):
+    done = run()
+    assert parts_of(done, "received") == [sorted(BOTH), [], [], sorted(BOTH)]
+    assert [sorted(each) for each in parts_of(done, "saved")] == [[], [], [], sorted(BOTH)]
+    assert parts_of(done, "extra") == [0] * 4  # plain values are small: all take the root's, as ever
+    assert beginnings(done, 2)[0]["step"] == JOINS + 1
+
+
+def test_a_root_that_is_alone_saves_nothing_either(run):
+    done = run(ranks=1)
+    assert parts_of(done, "received") == [sorted(BOTH)] * 2 and [sorted(each) for each in parts_of(done, "saved")] == [[], sorted(BOTH)]
+
+
+# As if steps changed parameters by `parameter.data`, which PyTorch does not tell of.
+UNSEEN = """
+from rueda.torch.elastic import handlers
+handlers.ModelStateHandler.is_as_saved = handlers.OptimizerStateHandler.is_as_saved = lambda handler: True
+"""
+
+
+@pytest.mark.parametrize("changes", [
+    pytest.param(dict(changes=UNSEEN + "def LEAVE(state): state.commit() if state.step % 4 == 0 else state.check_host_updates()"), id="left behind a commit"),
+    pytest.param(dict(before_state="model.register_buffer('mean', torch.full((1,), float(hvd.rank())))\n"), marks=pytest.mark.long, id="buffers"),
+    pytest.param(dict(changes="""
+def LEAVE(state):
+    try:
+        state.commit()
+    except hvd.HostsUpdatedInterrupt:
+        model.weight.data.add_(0.0), model.weight.requires_grad_(False).add_(0.0).requires_grad_()
+        raise
+"""), marks=pytest.mark.long, id="changed since the commit"),
+    pytest.param(dict(changes="def strike(state, plan): state._reset_callbacks or state.register_reset_callbacks([list])"), marks=pytest.mark.long, id="reset callbacks"),
+    pytest.param(dict(environment={"RUEDA_DYNAMIC_PROCESS_SETS": "0"}), id="no process sets"),
+])  # fmt: skip
+def test_all_ranks_receive_and_save_if_they_may_differ_or_no_set_can_be_made(run, changes):
+    done = run(ranks=2, **changes)
+    assert parts_of(done, "received") == [sorted(BOTH)] * 3 and [sorted(each) for each in parts_of(done, "saved")] == [sorted(BOTH)] * 3
+
+
+def test_after_a_death_behind_the_join_the_commit_of_the_new_worker_is_that_of_the_others(run):
+    done = run("""
+def strike(state, plan):
+    if plan == 2 and me == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+""")  # fmt: skip
+    assert parts_of(done, "received", 3) == [[], [], []] and beginnings(done, 3)[3]["step"] == JOINS + 1
+
+
+@pytest.mark.parametrize("victim", [pytest.param(0, id="the root"), pytest.param(3, id="the new worker")])
+def test_a_death_in_the_middle_of_the_sync_leaves_the_others_at_their_commit(run, victim):
+    done = run(f"""
+def strike_sync(name):
+    if me == {victim} and name == "receive" and received[-1] == "OptimizerStateHandler":
+        os.kill(os.getpid(), signal.SIGKILL)
+""")  # fmt: skip
+    plan = min(line["plan"] for line in told(done, "begins") if line["plan"] > 2)
+    lines = beginnings(done, plan)
+    assert victim not in lines and set(lines) <= {0, 1, 2, 3} and {line["step"] for line in lines.values()} == {JOINS + 1}

@@ -1,0 +1,112 @@
+"""Who receives models and optimizers when workers join: the parts of that rule that need no job."""
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+from rueda.elastic import agreement
+from rueda.torch.elastic import HostUpdateResult, ModelStateHandler, ObjectState, TorchState, get_handler_registry, set_handler_registry
+
+
+def view(shared=True, commits=4, keeps=True, interrupted=True, wants_sync=True):
+    return agreement._View(shared, 0, commits, wants_sync, interrupted=interrupted, keeps=keeps)
+
+
+NEW = view(shared=False, commits=0, keeps=False, interrupted=False)
+
+
+@pytest.mark.parametrize("views, root, receivers", [
+    ([view(), view(), NEW], 0, [0, 2]),
+    ([NEW, view(), view(), NEW], 1, [0, 1, 3]),
+    ([view(), NEW], 0, [0, 1]),
+    ([view(interrupted=False), view(interrupted=False), NEW], 0, [0, 2]),  # both have gone back to their commit
+    ([view(), view()], 0, None),  # nobody is new
+    ([NEW, NEW], 0, None),  # nobody has the state
+    ([view(), view(keeps=False), NEW], 0, None),
+    ([view(keeps=False), view(), NEW], 0, None),  # the root's commit is not what it would send
+    ([view(commits=5), view(), NEW], 0, None),
+    ([view(), view(interrupted=False), NEW], 0, None),
+])  # fmt: skip
+def test_new_ranks_alone_receive_if_all_others_are_at_one_commit_and_unchanged(views, root, receivers):
+    assert agreement.choose(views) == (True, root)
+    assert agreement.receivers(views, root) == receivers
+
+
+def committed(state):
+    state._bcast_object = lambda value: value  # the broadcast of a job of one rank
+    state.commit()
+    return state
+
+
+def make(*layers, **values):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), *layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+    return committed(TorchState(model=model, optimizer=optimizer, step=0, **values))
+
+
+def step(state):
+    state.model(torch.ones(1, 2)).sum().backward()
+    state.optimizer.step()
+
+
+def test_a_state_is_at_its_commit_until_its_model_changes_and_again_once_it_is_restored():
+    state = make()
+    assert state._is_at_commit()
+    state.step = 1  # a plain value, which all ranks take in any case
+    assert state._is_at_commit()
+    step(state)
+    assert not state._is_at_commit()
+    state.restore()
+    assert state._is_at_commit()
+    state.save()  # which other ranks may not have done
+    assert not state._is_at_commit()
+    state.commit()
+    assert state._is_at_commit()
+
+
+def test_buffers_and_reset_callbacks_may_differ_between_ranks_at_one_commit():
+    assert not make(torch.nn.BatchNorm1d(2))._is_at_commit()
+    state = make()
+    state.register_reset_callbacks([print])
+    assert not state._is_at_commit()
+
+
+def test_states_and_handlers_of_the_program_send_to_all():
+    class Mine(ModelStateHandler):
+        pass
+
+    class MyState(TorchState):
+        pass
+
+    assert not committed(MyState(model=torch.nn.Linear(1, 1)))._is_at_commit()
+    before = get_handler_registry()
+    try:
+        set_handler_registry([(torch.nn.Linear, Mine), *before])
+        state = TorchState(model=torch.nn.Linear(1, 1))
+    finally:
+        set_handler_registry(before)
+    assert not committed(state)._is_at_commit()
+    assert not committed(ObjectState(None, lambda: 0, step=0))._is_at_commit()  # small, so all take it
+
+
+@pytest.mark.parametrize("call, at_commit", [("commit", True), ("check_host_updates", False)])
+def test_an_interrupt_says_whether_it_comes_out_of_a_commit(call, at_commit):
+    state = make()
+    state.on_hosts_updated(1, HostUpdateResult.added)
+    with pytest.raises(hvd.HostsUpdatedInterrupt) as caught:
+        getattr(state, call)()
+    assert caught.value.at_commit is at_commit and not hvd.HostsUpdatedInterrupt().at_commit
+
+
+def test_a_rank_that_has_the_root_s_commit_saves_plain_values_only():
+    state = make(seen=[])
+    model, optimizer = (state._handlers[name]._saved for name in ("model", "optimizer"))
+    state.seen = [1]
+    state._standing.receivers, state._standing.shared = [0, 2], True
+    state._save_received()
+    assert state._handlers["model"]._saved is model and state._handlers["optimizer"]._saved is optimizer
+    assert state._saved_state["seen"] == [1]
+    state._standing.taken()
+    assert state._standing.receivers is None  # a sync that the program calls is for all
+    state._save_received()
+    assert state._handlers["model"]._saved is not model
