@@ -1,7 +1,7 @@
-"""A worker as worker.py, but with PyTorch and a model as large as ResNet-50: 161 tensors with 25.6 million parameters, and SGD
-with momentum. It commits each step, which copies 204 MB. Usage: large_worker.py [ELEMENTS], of each tensor
+"""A worker as worker.py, but with PyTorch and a model as large as ResNet-50: 161 tensors with 25.6 million parameters, 53 times
+three buffers, and SGD with momentum. It commits each step, which copies 204 MB. Usage: large_worker.py [ELEMENTS], of each tensor
 
-Gradients are those of training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth
+Each rank makes buffers of its own, as batch normalization does; at the beginning of a plan they are equal. Gradients are those of training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth
 element, which cost no time and follow from the replay of these elements alone.
 """
 
@@ -19,17 +19,22 @@ import rueda.torch as hvd
 from rueda import elastic
 
 TENSORS, EACH = 161, 1000
+NORMS, CHANNELS = 53, 501  # batch normalizations, and channels of each on average
 ELEMENTS = int(sys.argv[1]) if len(sys.argv) > 1 else 158_760
 REPLAYED = -(-ELEMENTS // EACH)  # of each tensor
 DIES_BEFORE = 3  # steps before the first "step" is told, so that usual times are known
 
 
 class Model(torch.nn.Module):
-    """As many parameters as ResNet-50 has, and as many tensors."""
+    """As many parameters and buffers as ResNet-50 has, and as many tensors."""
 
     def __init__(self):
         super().__init__()
         self.parts = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(ELEMENTS)) for _ in range(TENSORS)])
+        for number in range(NORMS):
+            self.register_buffer(f"mean{number}", torch.zeros(CHANNELS))
+            self.register_buffer(f"variance{number}", torch.ones(CHANNELS))
+            self.register_buffer(f"batches{number}", torch.tensor(0))
 
 
 def sampled(tensors):
@@ -44,12 +49,22 @@ def seen(state):
     return {"step": state.step, "history": state.history, "digest": training.digest(sampled(parts), sampled(momentum))}
 
 
+def require_equal_buffers():
+    """Raises RuntimeError unless all ranks have the same buffers."""
+    own = torch.cat([each.flatten().double() for each in model.buffers()])
+    ends = [hvd.allreduce(own, op=op, name=op_name) for op, op_name in ((hvd.Min, "least buffers"), (hvd.Max, "greatest buffers"))]
+    if not torch.equal(*ends):
+        raise RuntimeError("the ranks have different buffers at the beginning of a plan")
+
+
 def one_step(state):
     """Takes a step and commits it. Returns whether any rank has seen the file `stop`."""
     values = training.gradient(state.step, hvd.rank(), numpy.arange(5)).astype(numpy.float32)
     gradients = torch.from_numpy(values[remainders]).split(ELEMENTS)
     optimizer.zero_grad()
     sum((part * gradient).sum() for part, gradient in zip(model.parts, gradients)).backward()
+    for each in model.buffers():
+        each.fill_(100 * state.step + hvd.rank())
     stop = hvd.allreduce(torch.tensor([float(os.path.exists("stop"))]), op=hvd.Sum, name="stop")
     optimizer.step()
     state.step += 1
@@ -62,6 +77,7 @@ def one_step(state):
 def train(state):
     """Trains until told to stop."""
     plan, committed, took = elastic.membership().plan, state.step, []
+    require_equal_buffers()
     tell("plan", plan=plan, rank=hvd.rank(), size=hvd.size(), **seen(state))
     try:
         while True:

@@ -5,7 +5,7 @@ import torch
 
 import rueda.torch as hvd
 from rueda.elastic import agreement
-from rueda.torch.elastic import HostUpdateResult, ModelStateHandler, ObjectState, TorchState, get_handler_registry, set_handler_registry
+from rueda.torch.elastic import HostUpdateResult, ModelStateHandler, ObjectState, TorchState, get_handler_registry, handlers, set_handler_registry
 
 
 def view(shared=True, commits=4, keeps=True, interrupted=True, wants_sync=True):
@@ -20,7 +20,7 @@ NEW = view(shared=False, commits=0, keeps=False, interrupted=False)
     ([NEW, view(), view(), NEW], 1, [0, 1, 3]),
     ([view(), NEW], 0, [0, 1]),
     ([view(interrupted=False), view(interrupted=False), NEW], 0, [0, 2]),  # both have gone back to their commit
-    ([view(), view()], 0, None),  # nobody is new
+    ([view(), view()], 0, [0]),  # nobody is new
     ([NEW, NEW], 0, None),  # nobody has the state
     ([view(), view(keeps=False), NEW], 0, None),
     ([view(keeps=False), view(), NEW], 0, None),  # the root's commit is not what it would send
@@ -64,11 +64,27 @@ def test_a_state_is_at_its_commit_until_its_model_changes_and_again_once_it_is_r
     assert state._is_at_commit()
 
 
-def test_buffers_and_reset_callbacks_may_differ_between_ranks_at_one_commit():
-    assert not make(torch.nn.BatchNorm1d(2))._is_at_commit()
+def test_reset_callbacks_may_make_ranks_at_one_commit_differ():
     state = make()
     state.register_reset_callbacks([print])
     assert not state._is_at_commit()
+
+
+def test_buffers_alone_are_received_and_saved_again(monkeypatch):
+    sent = []
+    monkeypatch.setattr(handlers, "broadcast_parameters", lambda parameters, root: sent.append(parameters))
+    state = make(torch.nn.BatchNorm1d(2))
+    assert state._is_at_commit() and state._wants_sync()
+    handler = state._handlers["model"]
+    handler.receive_rest()
+    assert [sorted(each) for each in sent] == [["1.num_batches_tracked", "1.running_mean", "1.running_var"]]
+    sent[0]["1.running_mean"].fill_(7)
+    torch.nn.init.ones_(state.model[0].weight)
+    handler.save_rest()
+    assert handler._saved["1.running_mean"].tolist() == [7, 7] and handler._saved["0.weight"].tolist() != [[1, 1]] * 2
+    handler = make()._handlers["model"]
+    handler.receive_rest()
+    assert len(sent) == 1  # a model without buffers costs no operation
 
 
 def test_states_and_handlers_of_the_program_send_to_all():

@@ -29,7 +29,7 @@ class Standing:
         self.saves = 0  # how often the state, or a part of it, was saved
         self.committed_saves = -1  # how many of these there were when it was last committed, or made equal to the others'
         self.interrupted = False  # whether this rank has left its last plan by a notice, with its present state
-        self.keeps = False  # whether this rank's state is still the one of its last commit, which the others at that commit have, too
+        self.keeps = False  # whether models and optimizers are still those of the last commit, which the others at that commit have, too
         self.receivers: Optional[List[int]] = None  # the ranks among which large parts are sent next; None: all
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.came_late = False  # whether this worker has come to a job that was running
@@ -125,11 +125,11 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
 
 
 def receivers(views: List[_View], root: int) -> Optional[List[int]]:
-    """The root and the new ranks, if all others have the state already: they are at one commit, and nothing has changed since.
-    None if all ranks receive."""
+    """The root and the new ranks, if all others have models and optimizers already: they are at one commit, and nothing has
+    changed since. The root alone if nobody is new. None if all ranks receive."""
     others = [view for view in views if view.shared]
     alike = all(view.keeps and (view.progress, view.interrupted) == (others[0].progress, others[0].interrupted) for view in others)
-    if not others or len(others) == len(views) or not alike:
+    if not others or not alike:
         return None
     return [rank for rank, view in enumerate(views) if rank == root or not view.shared]
 

@@ -122,8 +122,8 @@ class State:
         return of_program or saved_since or standing.by_steps or bool(self._reset_callbacks)
 
     def _is_at_commit(self) -> bool:
-        """Whether a rank that has just saved or restored its last commit needs nothing from another rank that has the same
-        commit, except for parts that are small."""
+        """Whether a rank that has just saved or restored its last commit needs from another rank that has the same commit only
+        what is small."""
         return False
 
     def _interrupted(self) -> None:

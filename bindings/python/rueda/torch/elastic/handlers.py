@@ -23,7 +23,7 @@ class StateHandler:
     """
 
     root_rank = 0
-    _is_large = False  # whether a rank that has the root's commit already takes no part in receive()
+    _is_large = False  # whether a rank that has the root's commit already calls receive_rest() and save_rest() instead of the others
 
     def __init__(self, value: Any):
         self.value = value
@@ -90,8 +90,22 @@ class _OwnHandler(StateHandler):
         self.save()
 
     def is_as_saved(self) -> bool:
-        """Whether nothing is known to have changed the value since it was last saved or restored."""
+        """Whether nothing is known to have changed the value since it was last saved or restored, buffers apart."""
         return True
+
+    def receive_among(self, receivers: Any) -> None:
+        """receive() among the ranks of a process set, then receive_rest(). Every rank calls it."""
+        if receivers.included():
+            self._process_set = receivers
+            self.receive()
+            self._process_set = global_process_set
+        self.receive_rest()
+
+    def receive_rest(self) -> None:
+        """Takes from the root what ranks at one commit do not share. Every rank calls it."""
+
+    def save_rest(self) -> None:
+        """Keeps a copy of that."""
 
     def sync(self) -> None:
         self.receive()
@@ -170,6 +184,22 @@ class ModelStateHandler(_OwnHandler):
     def receive(self) -> None:
         """Overwrites parameters and buffers with the root's."""
         broadcast_parameters(self.value.state_dict(), self.root_rank, self._process_set)
+
+    def receive_rest(self) -> None:
+        """Overwrites the buffers, such as running means: each rank has made its own."""
+        buffers = self._buffers()
+        if buffers:
+            broadcast_parameters(buffers, self.root_rank)
+
+    def save_rest(self) -> None:
+        """Copies the buffers."""
+        self._saved.update(copy.deepcopy(self._buffers()))
+
+    def _buffers(self) -> Dict[str, Any]:
+        """What a state_dict() holds beside parameters."""
+        parameters = {each.data_ptr() for each in self.value.parameters()}
+        return {name: each for name, each in self.value.state_dict().items()
+                if not isinstance(each, torch.Tensor) or each.data_ptr() not in parameters}
 
     def note(self) -> None:
         """Notes the version of each parameter, which every change raises."""

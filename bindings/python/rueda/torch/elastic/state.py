@@ -1,6 +1,7 @@
 """The state of a training with PyTorch."""
 
 import contextlib
+import types
 from typing import Any, Dict, Iterator, Optional
 
 import torch
@@ -9,7 +10,7 @@ from rueda.elastic.agreement import Standing
 from rueda.elastic.state import ObjectState, require_names
 from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
-from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from rueda.process_sets import ProcessSet, add_process_set, remove_process_set
 from rueda.session import current_or_none, rank, size
 from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
 from rueda.torch.elastic.step_mode import StepMode, require_known_steps
@@ -26,12 +27,19 @@ def _settle() -> None:
         here.kept.settle()
 
 
+# Who receives if the root is the only rank of the set.
+_NOBODY: Any = types.SimpleNamespace(included=lambda: False)
+
+
 @contextlib.contextmanager
 def _set_of_receivers(standing: Standing) -> Iterator[Optional[ProcessSet]]:
     """The process set of the ranks that receive models and optimizers; None if that are all ranks. Every rank calls this, so that
     all find out alike whether sets can be made."""
-    if standing.receivers is None or len(standing.receivers) == size():
+    if standing.receivers is None or len(standing.receivers) == size() > 1:
         yield None
+        return
+    if len(standing.receivers) == 1:
+        yield _NOBODY
         return
     try:
         receivers = add_process_set(standing.receivers, "elastic.receivers")
@@ -171,8 +179,8 @@ class TorchState(ObjectState):
 
     def _is_at_commit(self) -> bool:
         large = [handler for handler in self._handlers.values() if handler._is_large]
-        own = all(type(handler).__module__ == StateHandler.__module__ for handler in large)  # others' know nothing of _process_set
-        return bool(large) and own and all(handler.is_as_saved() for handler in large) and not self._wants_sync()
+        own = all(type(handler).__module__ == StateHandler.__module__ for handler in large)  # others' know nothing of receive_rest()
+        return bool(large) and own and all(handler.is_as_saved() for handler in large) and not super()._wants_sync()
 
     def _failed(self) -> None:
         if self._steps is None:
@@ -200,20 +208,20 @@ class TorchState(ObjectState):
                 handler.root_rank = self._standing.root
                 if receivers is None or not handler._is_large:
                     handler.receive()
-                elif receivers.included():
-                    handler._process_set = receivers
-                    handler.receive()
-                    handler._process_set = global_process_set
+                else:
+                    handler.receive_among(receivers)
         self._take(received)
 
     def _save_received(self) -> None:
-        """A rank that has the root's commit already has its models and optimizers, too."""
+        """A rank that has the root's commit already has its models and optimizers, too, buffers apart."""
         if self._standing.receivers is None or not self._standing.shared:
             return self.save()
         _settle()
         values = self._copies()
         for handler in self._handlers.values():
-            if not handler._is_large:
+            if handler._is_large:
+                handler.save_rest()
+            else:
                 handler.save()
         self._keep_values(values)
 
