@@ -105,7 +105,7 @@ class _OwnHandler(StateHandler):
         """Takes from the root what ranks at one commit do not share. Every rank calls it."""
 
     def save_rest(self) -> None:
-        """Keeps a copy of that."""
+        """Keeps a copy of what receive_rest() takes."""
 
     def sync(self) -> None:
         self.receive()

@@ -27,7 +27,7 @@ def _settle() -> None:
         here.kept.settle()
 
 
-# Who receives if the root is the only rank of the set.
+# Stands for the receivers if the root is the only one, and so has nobody to send to.
 _NOBODY: Any = types.SimpleNamespace(included=lambda: False)
 
 
