@@ -1,5 +1,5 @@
 // A server for one page, on a thread and an event loop of its own, so that a scraper can neither hold up nor be held up
-// by the engine. Each connection is a `Visit`: read pieces until the parser has a whole request, answer, half-close. A
+// by the engine. Each connection is a `Visit`: read pieces until they are a whole request, answer, half-close. A
 // timer over all of it, a limit on bytes and a limit on connections bound what a client that misbehaves can take. An
 // accept that fails leaves the connection in the kernel's queue, so the next one waits a moment.
 #include "runtime/net/http_page.h"
@@ -11,7 +11,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <sstream>
@@ -19,6 +18,7 @@
 
 #include "runtime/base/shortage.h"
 #include "runtime/base/thread.h"
+#include "runtime/net/http_request.h"
 #include "runtime/net/loop_wait.h"
 
 namespace rueda::core {
@@ -29,22 +29,17 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 
 constexpr int kMostConnections = 16;
-constexpr size_t kMostHeaderBytes = 8192;
-constexpr size_t kMostRequestBytes = 2 * kMostHeaderBytes;  // with what the parser's own limits leave out
 constexpr std::chrono::seconds kRequestTime{5};
 constexpr std::chrono::milliseconds kPageAcceptPause{100};
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One request and its answer. Its pending callbacks keep it alive. Beast parses and formats; Asio moves the bytes,
+/// One request and its answer. Its pending callbacks keep it alive. Beast formats; Asio moves the bytes,
 /// because Beast's own operations would take a tenth of this library's compile time.
 class Visit : public std::enable_shared_from_this<Visit> {
  public:
   Visit(asio::ip::tcp::socket socket, const std::function<std::string()>& page, int& open)
       : socket_(std::move(socket)), deadline_(socket_.get_executor()), page_(page), open_(open) {
     ++open_;
-    parser_.body_limit(kMostHeaderBytes);
-    parser_.header_limit(kMostHeaderBytes);
-    parser_.eager(true);
   }
   ~Visit() { --open_; }
   Visit(const Visit&) = delete;
@@ -68,18 +63,14 @@ class Visit : public std::enable_shared_from_this<Visit> {
 
   // Returns false if this is not a request; the connection then ends.
   bool take(size_t bytes) {
-    if ((received_ += bytes) > kMostRequestBytes) return false;
-    request_.append(piece_.data(), bytes);
-    beast::error_code error;
-    const size_t parsed = parser_.put(asio::buffer(request_), error);
-    if (error && error != http::error::need_more) return false;
-    request_.erase(0, parsed);
-    parser_.is_done() ? answer() : read();
+    const HttpRequest::State state = request_.take({piece_.data(), bytes});
+    if (state == HttpRequest::State::kRefused) return false;
+    state == HttpRequest::State::kWhole ? answer() : read();
     return true;
   }
 
   void answer() {
-    const bool known = parser_.get().method() == http::verb::get && parser_.get().target() == "/metrics";
+    const bool known = request_.gets("/metrics");
     http::response<http::string_body> response(known ? http::status::ok : http::status::not_found, 11);
     response.set(http::field::content_type, kTextFormat);
     response.body() = known ? page_() : "GET /metrics is all there is\n";
@@ -101,9 +92,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
   const std::function<std::string()>& page_;
   int& open_;
   std::array<char, 4096> piece_{};
-  size_t received_ = 0;
-  std::string request_;  ///< what has come and is not parsed yet
-  http::request_parser<http::string_body> parser_;
+  HttpRequest request_;
   std::string answer_;
 };
 
