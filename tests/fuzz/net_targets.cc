@@ -1,5 +1,5 @@
 // What connections between ranks bring: hellos, newcomers of a listener, control frames over a stream and over a ring
-// in shared memory, the heads of striped frames.
+// in shared memory, the heads of striped frames, requests for the metrics page.
 //
 // Stream targets write the input into one end of a socket pair and close it, so that every input has an end. The loop
 // then runs only what is ready.
@@ -15,6 +15,7 @@
 
 #include "ops/cpu/shared_tensors.h"
 #include "runtime/net/hello.h"
+#include "runtime/net/http_request.h"
 #include "runtime/net/newcomer.h"
 #include "runtime/net/segment.h"
 #include "runtime/net/shm_control_link.h"
@@ -143,6 +144,23 @@ void fuzz_ring(Bytes bytes) {
   }
 }
 
+/// The first byte says in what pieces the rest comes. They may not matter to what is a request; that bytes are none may
+/// show later.
+void fuzz_http(Bytes bytes) {
+  if (bytes.empty()) return;
+  const size_t piece = 1 + std::to_integer<size_t>(bytes[0]);
+  const std::string_view text = text_of(bytes.subspan(1));
+  if (text.empty()) return;
+  HttpRequest whole, cut;
+  const HttpRequest::State expected = whole.take(text);
+  HttpRequest::State state = HttpRequest::State::kUnfinished;
+  for (size_t at = 0; at < text.size() && state == HttpRequest::State::kUnfinished; at += piece) {
+    state = cut.take(text.substr(at, piece));
+  }
+  hold((state == HttpRequest::State::kWhole) == (expected == HttpRequest::State::kWhole));
+  if (state == HttpRequest::State::kWhole) hold(whole.gets("/metrics") == cut.gets("/metrics"));
+}
+
 /// Addresses of tensors as another rank posts them. What is accepted lies inside that rank's arena.
 void fuzz_shared_places(Bytes bytes) {
   constexpr uint64_t kArena = uint64_t{1} << 40;
@@ -164,6 +182,7 @@ void fuzz_shared_places(Bytes bytes) {
 constexpr Target kNetTargets[] = {
     {"hello", fuzz_hello},     {"newcomer", fuzz_newcomer}, {"control_stream", fuzz_control_stream},
     {"striped", fuzz_striped}, {"ring", fuzz_ring},         {"shared_places", fuzz_shared_places},
+    {"http", fuzz_http},
 };
 
 }  // namespace

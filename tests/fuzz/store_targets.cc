@@ -84,6 +84,7 @@ void fuzz_plan(Bytes bytes) {
   const auto plan = decode_plan(text_of(bytes));
   if (!plan) return;
   hold(!plan->workers.empty() && plan->workers.size() <= kMostPlannedWorkers);
+  hold(plan->number != 0 && (plan->changes & ~(kWorkersRemoved | kWorkersAdded)) == 0);
   for (size_t rank = 0; rank < plan->workers.size(); ++rank) {
     hold(plan->rank_of(plan->workers[rank].id) == static_cast<int>(rank));
   }
@@ -105,6 +106,19 @@ void fuzz_planned_sets(Bytes bytes) {
   hold_round_trip(
       *sets, [](const PlannedSets& one) { return encode(one); },
       [](const std::string& text) { return decode_planned_sets(text); });
+}
+
+void fuzz_plan_request(Bytes bytes) {
+  const auto request = decode_request(text_of(bytes));
+  if (!request) return;
+  // Nothing but leading zeros may be lost.
+  const std::string_view given = text_of(bytes);
+  const std::string again = encode(*request);
+  hold(given.ends_with(again));
+  hold(given.substr(0, given.size() - again.size()).find_first_not_of('0') == std::string_view::npos);
+  hold_round_trip(
+      *request, [](const PlanRequest& one) { return encode(one); },
+      [](const std::string& text) { return decode_request(text); });
 }
 
 void fuzz_long_value(Bytes bytes) {
@@ -159,11 +173,22 @@ void fuzz_address(Bytes bytes) {
 }
 
 constexpr Target kStoreTargets[] = {
-    {"request", fuzz_request},   {"reply", fuzz_reply},           {"wish", fuzz_wish},
-    {"world", fuzz_world},       {"report", fuzz_report},         {"numbers", fuzz_numbers},
-    {"death", fuzz_death},       {"long_value", fuzz_long_value}, {"agreed", fuzz_agreed},
-    {"settings", fuzz_settings}, {"node_list", fuzz_node_list},   {"address", fuzz_address},
-    {"plan", fuzz_plan},         {"notice", fuzz_notice},         {"planned_sets", fuzz_planned_sets},
+    {"request", fuzz_request},
+    {"reply", fuzz_reply},
+    {"wish", fuzz_wish},
+    {"world", fuzz_world},
+    {"report", fuzz_report},
+    {"numbers", fuzz_numbers},
+    {"death", fuzz_death},
+    {"long_value", fuzz_long_value},
+    {"agreed", fuzz_agreed},
+    {"settings", fuzz_settings},
+    {"node_list", fuzz_node_list},
+    {"address", fuzz_address},
+    {"plan", fuzz_plan},
+    {"notice", fuzz_notice},
+    {"planned_sets", fuzz_planned_sets},
+    {"plan_request", fuzz_plan_request},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Target {
 std::span<const Target> store_targets();
 std::span<const Target> engine_targets();
 std::span<const Target> net_targets();
+std::span<const Target> local_targets();
 std::span<const Target> launcher_targets();
 
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
