@@ -15,7 +15,7 @@ inline constexpr std::byte kTimelineFrame{5};
 inline constexpr std::byte kClockAskFrame{6};
 inline constexpr std::byte kClockAnswerFrame{7};
 inline constexpr std::byte kLateFrame{8};  ///< late_batch.h
-/// A frame of another kind, for a rank with which this one has no link: see turn_tree.cc.
+/// A frame of another kind, for a rank with which this one has no link: routed_frame.h.
 inline constexpr std::byte kRoutedFrame{15};
 inline constexpr std::byte kRelayedFrame{16};    ///< from a leader to the one above: see `Relay`
 inline constexpr std::byte kAddressedFrame{17};  ///< from a leader to one below: see `Relay`

@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/base/wire.h"
 #include "runtime/engine/control_frames.h"
+#include "runtime/engine/routed_frame.h"
 #include "runtime/engine/turn.h"
 #include "runtime/rendezvous/control_tree.h"
 
@@ -108,34 +108,23 @@ int Turn::next_hop(int rank) const {
   return parts_.upstream;
 }
 
-/// Sends to a rank with which this one has no link:
-///
-///   origin (varint) destination (varint) kind (u8) frame
+/// Sends to a rank with which this one has no link.
 void Turn::route(int rank, std::span<const std::byte> frame, std::byte kind) {
   const int hop = parts_.config.relayed ? next_hop(rank) : -1;
   if (hop < 0 || hop == parts_.config.rank) return;
-  WireWriter writer;
-  writer.varint(static_cast<uint64_t>(parts_.config.rank));
-  writer.varint(static_cast<uint64_t>(rank));
-  writer.u8(static_cast<uint8_t>(kind));
-  writer.raw(frame);
-  send(hop, writer.take(), kRoutedFrame, Urgency::kRing);
+  send(hop, encode_routed({parts_.config.rank, rank, kind, frame}), kRoutedFrame, Urgency::kRing);
 }
 
 /// Here, it is dispatched as if it had come from its origin. Else it goes on, but never back to where it came from: two
 /// ranks that disagree about the tree must not send it to and fro.
 Status Turn::dispatch_routed(int rank, std::span<const std::byte> body) {
-  WireReader reader(body);
-  const auto most = static_cast<uint64_t>(parts_.config.size - 1);
-  const auto origin = static_cast<int>(reader.varint(most));
-  const auto destination = static_cast<int>(reader.varint(most));
-  const auto kind = static_cast<std::byte>(reader.u8());
-  const bool here = destination == parts_.config.rank;
-  const int hop = here ? -1 : next_hop(destination);
-  if (!reader.ok() || !parts_.config.relayed || (!here && (hop < 0 || hop == rank))) {
+  const std::optional<RoutedFrame> frame = decode_routed(body, parts_.config.size);
+  const bool here = frame && frame->destination == parts_.config.rank;
+  const int hop = here || !frame ? -1 : next_hop(frame->destination);
+  if (!frame || !parts_.config.relayed || (!here && (hop < 0 || hop == rank))) {
     return {Code::kPeerLost, "rank " + std::to_string(rank) + " sent a routed frame that leads nowhere", rank};
   }
-  if (here) return dispatch_report(origin, kind, reader.rest());
+  if (here) return dispatch_report(frame->origin, frame->kind, frame->body);
   send(hop, {body.begin(), body.end()}, kRoutedFrame, Urgency::kRing);
   return {};
 }
