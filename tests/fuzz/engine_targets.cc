@@ -1,10 +1,11 @@
 // What the engine reads of other ranks' frames beside the agreement (agreement_fuzz.cc has that), and what tools read:
-// timelines, inquiries, reports of late batches, the end of an epoch, and dumps.
+// timelines, inquiries, reports of late batches, frames by way of other ranks, the end of an epoch, and dumps.
 #include "runtime/diagnosis/dump.h"
 #include "runtime/diagnosis/timeline_record.h"
 #include "runtime/engine/end_frame.h"
 #include "runtime/engine/inquiry.h"
 #include "runtime/engine/late_batch.h"
+#include "runtime/engine/routed_frame.h"
 #include "runtime/engine/timeline_frames.h"
 #include "runtime/engine/tune_file.h"
 #include "tests/fuzz/targets.h"
@@ -37,6 +38,16 @@ void fuzz_late(Bytes bytes) {
   const auto late = decode_late(bytes, kFrom, kSize);
   if (!late.ok()) return hold(late.status().rank() == kFrom);
   for (const int rank : late.value().ranks) hold(rank >= 0 && rank < kSize);
+}
+
+void fuzz_routed(Bytes bytes) {
+  const auto frame = decode_routed(bytes, kSize);
+  if (!frame) return;
+  for (const int rank : {frame->origin, frame->destination}) hold(rank >= 0 && rank < kSize);
+  hold(frame->body.size() < bytes.size());
+  hold_round_trip(
+      *frame, [](const RoutedFrame& one) { return encode_routed(one); },
+      [](const std::vector<std::byte>& again) { return decode_routed(again, kSize); });
 }
 
 void fuzz_timeline(Bytes bytes) {
@@ -81,6 +92,7 @@ constexpr Target kEngineTargets[] = {
     {"answer", fuzz_answer},     {"late", fuzz_late},
     {"timeline", fuzz_timeline}, {"timeline_frames", fuzz_timeline_frames},
     {"dump", fuzz_dump},         {"tune_file", fuzz_tune_file},
+    {"routed", fuzz_routed},
 };
 
 }  // namespace

@@ -1,12 +1,21 @@
-// What hvdrun and its agents read: messages on an agent's link, and what users write: hosts, host files, config files,
-// command lines.
+// What hvdrun and its agents read: messages on an agent's link, notices of changes, and what users and batch systems
+// write: hosts, host files, allocations, config files, command lines.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <map>
 #include <set>
 
+#include "launcher/allocation.h"
 #include "launcher/arguments.h"
 #include "launcher/config_file.h"
+#include "launcher/event_loop.h"
 #include "launcher/hosts.h"
 #include "launcher/messages.h"
+#include "launcher/notice_desk.h"
+#include "runtime/net/unix_socket.h"
 #include "tests/fuzz/targets.h"
 
 namespace rueda::fuzz {
@@ -104,10 +113,77 @@ void fuzz_arguments(Bytes bytes) {
   if (!arguments.ok()) hold(!arguments.status().sentence().empty());
 }
 
+void check_allocation(std::map<std::string, std::string> variables) {
+  const auto allocation = read_allocation(Environment(std::move(variables)));
+  if (!allocation.ok()) return hold(!allocation.status().sentence().empty());
+  if (!allocation.value()) return;
+  hold(!allocation.value()->hosts.empty());
+  for (const HostSlots& host : allocation.value()->hosts) {
+    hold(host.slots > 0 && !host.name.empty() && host.name.front() != '-');
+    hold(host.name.find_first_of(" \t\n") == std::string::npos);
+  }
+}
+
+/// What each batch system says of its hosts; the first byte picks the system. Slurm's list is a line, and the numbers
+/// of tasks are the rest.
+void fuzz_allocation(Bytes bytes) {
+  if (bytes.empty()) return;
+  const std::string text(text_of(bytes.subspan(1)));
+  const size_t line = std::min(text.find('\n'), text.size());
+  switch (std::to_integer<unsigned>(bytes[0]) % 3) {
+    case 0: return check_allocation({{"LSB_MCPU_HOSTS", text}});
+    case 1:
+      return check_allocation({{"SLURM_JOB_NODELIST", text.substr(0, line)},
+                               {"SLURM_TASKS_PER_NODE", text.substr(std::min(line + 1, text.size()))}});
+    default: break;
+  }
+  static const UniqueFd file(::memfd_create("nodes", MFD_CLOEXEC));
+  hold(::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), text.data(), text.size(), 0) >= 0);
+  check_allocation({{"PBS_NODEFILE", "/proc/self/fd/" + std::to_string(file.get())}});
+}
+
+/// A visitor at hvdrun's desk. Each gets one answer, and only the two notices are passed on, as they are.
+void fuzz_notice_desk(Bytes bytes) {
+  if (bytes.empty()) return;  // no packet at all
+  static std::string taken;
+  static EventLoop loop;
+  static NoticeDesk desk(loop, {[](const std::string& host) -> Result<std::string> {
+                                  taken = "R" + host;
+                                  return std::string("gone");
+                                },
+                                []() -> Result<std::string> {
+                                  taken = "H";
+                                  return std::string("changed");
+                                }});
+  static const bool open = desk.open().ok();
+  hold(open);
+  taken.clear();
+  const DialledSocket visitor = dial_abstract("rueda-notice-" + std::to_string(::getpid()));
+  hold(visitor.error == 0);
+  send_packet(visitor.fd.get(), bytes);
+  Packet answer;
+  for (int turn = 0; turn < 1000 && answer.kind == PacketKind::kNone; ++turn) {
+    loop.io().restart();
+    loop.io().poll();
+    answer = receive_packet(visitor.fd.get(), 8192, 0);
+  }
+  hold(answer.kind == PacketKind::kPacket && !answer.bytes.empty());
+  hold((answer.bytes[0] == std::byte{'0'}) == !taken.empty());
+  hold(taken.empty() || text_of(bytes).starts_with(taken));
+}
+
 constexpr Target kLauncherTargets[] = {
-    {"start_order", fuzz_start_order},   {"rank_order", fuzz_rank_order}, {"introduction", fuzz_introduction},
-    {"agent_stream", fuzz_agent_stream}, {"hosts", fuzz_hosts},           {"hostfile", fuzz_hostfile},
-    {"discovered", fuzz_discovered},     {"config", fuzz_config},         {"arguments", fuzz_arguments},
+    {"start_order", fuzz_start_order},
+    {"rank_order", fuzz_rank_order},
+    {"introduction", fuzz_introduction},
+    {"agent_stream", fuzz_agent_stream},
+    {"hosts", fuzz_hosts},
+    {"hostfile", fuzz_hostfile},
+    {"discovered", fuzz_discovered},
+    {"config", fuzz_config},
+    {"arguments", fuzz_arguments},
+    {"allocation", fuzz_allocation},
+    {"notice_desk", fuzz_notice_desk},
 };
 
 }  // namespace
