@@ -1,17 +1,20 @@
 """Runs the fuzz targets of parsers_fuzz over their committed inputs, and on from there.
 
-    corpora.py PROGRAM --runs N             each parser takes its inputs, then N new ones: the short run of the tests
+    corpora.py PROGRAM --runs N             each parser takes its inputs, then N new ones
     corpora.py PROGRAM --seconds S          each parser for S seconds; prints a table
+    corpora.py PROGRAM --seconds S --jobs N                 so many parsers at a time
     corpora.py PROGRAM --seconds S --keep   also adds what reached new code to the committed inputs
     corpora.py PROGRAM --seconds S --also agreement_fuzz    a program that is one target, after the parsers
     corpora.py PROGRAM --seconds S --json FILE              adds the counts to those of earlier searches in the file
 
+The program that is one target prints inputs of its own if it is called with --record: frames of a job that it runs.
 A corpus is one file, corpora/PARSER.hex, with an input a line in hexadecimal: thousands of small files would hide the
 rest of the tree. Options after -- go to libFuzzer. Exits with 1 if a parser failed; the input that did it stays in
 the folder that is printed.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -25,10 +28,12 @@ _LONGEST_KEPT = 512  # bytes; longer inputs rarely reach what short ones do not
 _MOST_BYTES = 4096  # of an input
 
 
-def _unpack(parser, folder):
-    """Writes the committed inputs of a parser as files."""
+def _unpack(arguments, parser, folder):
+    """Writes the committed inputs of a parser as files, and those that its program records."""
     file = _CORPORA / f"{parser}.hex"
     lines = file.read_text(encoding="ascii").split() if file.exists() else []
+    if parser == arguments.also.name:
+        lines += subprocess.run([str(arguments.also), "--record"], capture_output=True, text=True, check=True).stdout.split()
     for number, line in enumerate(lines):
         (folder / f"{number:05}").write_bytes(bytes.fromhex(line))
 
@@ -41,11 +46,15 @@ def _pack(parser, folder):
     (_CORPORA / f"{parser}.hex").write_text("".join(one.hex() + "\n" for one in kept), encoding="ascii")
 
 
+def _target(arguments, parser):
+    """Returns the words that start a parser's program."""
+    return [str(arguments.also)] if parser == arguments.also.name else [arguments.program, f"--parser={parser}"]
+
+
 def _run(arguments, parser, folder):
     """Runs one parser. Returns how many inputs it took, and libFuzzer's output if it failed."""
     limit = f"-runs={arguments.runs}" if arguments.seconds is None else f"-max_total_time={arguments.seconds}"
-    target = [arguments.program, f"--parser={parser}"] if parser != arguments.also.name else [str(arguments.also)]
-    command = [*target, limit, f"-seed={arguments.seed}", f"-max_len={_MOST_BYTES}", "-verbosity=0",
+    command = [*_target(arguments, parser), limit, f"-seed={arguments.seed}", f"-max_len={_MOST_BYTES}", "-verbosity=0",
                "-rss_limit_mb=2000", "-malloc_limit_mb=256", "-print_final_stats=1",
                f"-artifact_prefix={arguments.failed}/{parser}-", *arguments.options, str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -56,9 +65,19 @@ def _run(arguments, parser, folder):
 def _keep(arguments, parser, folder):
     """Keeps the smallest set of inputs that reaches what all of them reach."""
     with tempfile.TemporaryDirectory() as small:
-        subprocess.run([arguments.program, f"--parser={parser}", "-merge=1", f"-max_len={_LONGEST_KEPT}", small, str(folder)],
+        subprocess.run([*_target(arguments, parser), "-merge=1", f"-max_len={_LONGEST_KEPT}", small, str(folder)],
                        capture_output=True, check=True)  # fmt: skip
         _pack(parser, pathlib.Path(small))
+
+
+def _search(arguments, parser):
+    """Runs one parser from its committed inputs on. Returns its name and what `_run` returns."""
+    with tempfile.TemporaryDirectory() as folder:
+        _unpack(arguments, parser, pathlib.Path(folder))
+        taken, output = _run(arguments, parser, pathlib.Path(folder))
+        if arguments.keep and not output:
+            _keep(arguments, parser, pathlib.Path(folder))
+        return parser, taken, output
 
 
 def _add_to(file, search, counts):
@@ -76,6 +95,7 @@ def _read_arguments():
     reader.add_argument("program")
     reader.add_argument("--runs", type=int, default=0)
     reader.add_argument("--seconds", type=int)
+    reader.add_argument("--jobs", type=int, default=1, help="parsers at a time")
     reader.add_argument("--keep", action="store_true")
     reader.add_argument("--seed", type=int, default=1, help="another seed searches elsewhere")
     reader.add_argument("--also", type=pathlib.Path, default=pathlib.Path(), metavar="PROGRAM")
@@ -98,17 +118,13 @@ def main():
     targets = (arguments.parsers or names) + [arguments.also.name] * bool(arguments.also.name)
     failed, counts = [], {}
     print(f"{'parser':<18}{'inputs':>12}")
-    for parser in targets:
-        with tempfile.TemporaryDirectory() as folder:
-            _unpack(parser, pathlib.Path(folder))
-            taken, output = _run(arguments, parser, pathlib.Path(folder))
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for parser, taken, output in pool.map(lambda one: _search(arguments, one), targets):
             counts[parser] = taken
             print(f"{parser:<18}{taken:>12}{'  FAILED' if output else ''}", flush=True)
             if output:
                 failed.append(parser)
                 print(output)
-            elif arguments.keep and parser in names:
-                _keep(arguments, parser, pathlib.Path(folder))
     if not failed and not os.listdir(arguments.failed):
         os.rmdir(arguments.failed)
     if arguments.json:
