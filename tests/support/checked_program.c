@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kMost = 1 << 18, kMostRows = 3 };
+enum { kMost = 1 << 18, kMostRows = 3, kMostRanks = 64 };
 
 /* The next number below `limit` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). */
 static int64_t draw(Program* program, int64_t limit) {
@@ -95,6 +95,99 @@ static int32_t all_to_all(Program* program, int64_t width, const rueda_op_option
   return code;
 }
 
+static int32_t grouped_all_reduce(Program* program, int64_t width, const rueda_op_options* options) {
+  enum { kTensors = 3 };
+  const int64_t shapes[kTensors][2] = {{1, width}, {2, width}, {1, 1}};
+  rueda_tensor ins[kTensors], outs[kTensors];
+  int64_t begin = 0;
+  for (int i = 0; i < kTensors; ++i) {
+    ins[i] = rows(program->input + begin, shapes[i]);
+    outs[i] = rows(program->output + begin, shapes[i]);
+    begin += shapes[i][0] * shapes[i][1];
+  }
+  const int32_t code = rueda_grouped_allreduce(program->session, kTensors, ins, outs, NULL, RUEDA_SUM, options);
+  if (code == RUEDA_OK) expect(program, "group", 0, begin, sum_of_all(program));
+  return code;
+}
+
+static int32_t reduce(Program* program, int64_t count, const rueda_op_options* options) {
+  const int32_t root = (int32_t)draw(program, program->size);
+  const int64_t shape[] = {1, count};
+  const rueda_tensor in = rows(program->input, shape), out = rows(program->output, shape);
+  const int32_t code = rueda_reduce(program->session, &in, &out, RUEDA_SUM, root, options);
+  if (code == RUEDA_OK && program->rank == root) expect(program, "reduce", 0, count, sum_of_all(program));
+  return code;
+}
+
+static int32_t gather(Program* program, int64_t width, const rueda_op_options* options) {
+  const int32_t root = (int32_t)draw(program, program->size);
+  const int64_t mine[] = {1, width}, all[] = {program->size, width};
+  const rueda_tensor in = rows(program->input, mine), out = rows(program->output, all);
+  const int32_t code = rueda_gather(program->session, &in, &out, root, options);
+  for (int32_t rank = 0; code == RUEDA_OK && program->rank == root && rank < program->size; ++rank) {
+    expect(program, "gather", rank * width, width, given(program, rank));
+  }
+  return code;
+}
+
+static int32_t scatter(Program* program, int64_t width, const rueda_op_options* options) {
+  const int32_t root = (int32_t)draw(program, program->size);
+  const int64_t all[] = {program->size, width}, mine[] = {1, width};
+  const rueda_tensor in = rows(program->input, all), out = rows(program->output, mine);
+  const int32_t code = rueda_scatter(program->session, &in, NULL, &out, root, options);
+  if (code == RUEDA_OK) expect(program, "scatter", 0, width, given(program, root));
+  return code;
+}
+
+/* Each rank sends to the next one. Those with an even number send first, so that each waits for one that is further. */
+static int32_t message(Program* program, int64_t count, const rueda_op_options* options) {
+  if (program->size == 1) return RUEDA_OK;
+  const int32_t to = (program->rank + 1) % program->size, from = (program->rank + program->size - 1) % program->size;
+  const int64_t shape[] = {1, count};
+  const rueda_tensor in = rows(program->input, shape), out = rows(program->output, shape);
+  int32_t code = RUEDA_OK;
+  for (int turn = 0; code == RUEDA_OK && turn < 2; ++turn) {
+    const int sends = (program->rank + turn) % 2 == 0;
+    code = sends ? rueda_send(program->session, &in, to, options) : rueda_recv(program->session, &out, from, options);
+  }
+  if (code == RUEDA_OK) expect(program, "message", 0, count, given(program, from));
+  return code;
+}
+
+/* An all-reduce of all ranks but one. */
+static int32_t reduce_in_set(Program* program, int64_t count, rueda_op_options options) {
+  if (program->size == 1 || program->rank == program->outside) return RUEDA_OK;
+  if (program->set == RUEDA_GLOBAL_SET) {
+    int32_t members[kMostRanks];
+    size_t number = 0;
+    for (int32_t rank = 0; rank < program->size && number < kMostRanks; ++rank) {
+      if (rank != program->outside) members[number++] = rank;
+    }
+    const int32_t made = rueda_process_set_add(program->session, number, members, "inside", &program->set);
+    if (made != RUEDA_OK) return made;
+  }
+  options.process_set = program->set;
+  const int64_t shape[] = {1, count};
+  const rueda_tensor in = rows(program->input, shape), out = rows(program->output, shape);
+  const int32_t code = rueda_allreduce(program->session, &in, &out, RUEDA_SUM, &options);
+  const float sum = sum_of_all(program) - given(program, program->outside);
+  if (code == RUEDA_OK) expect(program, "all-reduce in a set", 0, count, sum);
+  return code;
+}
+
+/* One rank joins while the others still have a sum. */
+static int32_t join(Program* program, int64_t count, const rueda_op_options* options) {
+  const int32_t early = (int32_t)draw(program, program->size);
+  if (program->rank != early) {
+    const int64_t shape[] = {1, count};
+    const rueda_tensor in = rows(program->input, shape), out = rows(program->output, shape);
+    const int32_t code = rueda_allreduce(program->session, &in, &out, RUEDA_SUM, options);
+    if (code != RUEDA_OK) return code;
+    expect(program, "all-reduce beside a join", 0, count, sum_of_all(program) - given(program, early));
+  }
+  return rueda_join(program->session, options, NULL);
+}
+
 /* A fourth of the lengths is large. There are a hundred of them in all: ranks agree on a number for each that they have
  * not met before and keep it, up to a limit, so that ever new ones would look like a leak for hours. */
 static int64_t draw_width(Program* program) {
@@ -104,13 +197,23 @@ static int64_t draw_width(Program* program) {
 static int32_t run_operation(Program* program) {
   const int64_t width = draw_width(program);
   const rueda_op_options options = {.struct_size = sizeof options};
-  fill(program, width * (program->size > kMostRows ? program->size : kMostRows));
-  switch (draw(program, 8)) {
+  /* Of the kinds below a few lengths, for the same reason. */
+  const int64_t some = 1 + width % 8 * 1009;
+  const int64_t most_rows = program->size > kMostRows ? program->size : kMostRows;
+  fill(program, (width > some ? width : some) * most_rows + 1);
+  switch (draw(program, 20)) {
     case 0: return all_gather(program, width, &options);
     case 1: return broadcast(program, width, &options);
     case 2: return reduce_scatter(program, width, &options);
     case 3: return all_to_all(program, width, &options);
     case 4: return rueda_barrier(program->session, &options);
+    case 5: return grouped_all_reduce(program, some, &options);
+    case 6: return reduce(program, some, &options);
+    case 7: return gather(program, some, &options);
+    case 8: return scatter(program, some, &options);
+    case 9: return message(program, some, &options);
+    case 10: return reduce_in_set(program, some, options);
+    case 11: return join(program, some, &options);
     default: return all_reduce(program, width, &options);
   }
 }
@@ -121,9 +224,37 @@ int32_t run_step(Program* program) {
   return code;
 }
 
+/* Shared memory, which a rank that may open few files does not get. */
+static float* shared_floats(Program* program, size_t count) {
+  rueda_memory memory = {.struct_size = sizeof memory};
+  const int32_t code = rueda_memory_allocate(program->session, count * sizeof(float), &memory);
+  return code == RUEDA_OK ? memory.data : NULL;
+}
+
+static void free_tensors(Program* program) {
+  if (program->shares) {
+    rueda_memory_free(program->input);
+    rueda_memory_free(program->output);
+  } else {
+    free(program->input);
+    free(program->output);
+  }
+  program->input = program->output = NULL;
+}
+
 int open_program(Program* program, rueda_session* session, uint64_t seed) {
   *program = (Program){.session = session, .rank = rueda_rank(session), .size = rueda_size(session), .chance = seed};
+  program->set = RUEDA_GLOBAL_SET;
+  program->outside = (int32_t)draw(program, program->size);
   const size_t most = (size_t)kMost * (size_t)(program->size > kMostRows ? program->size : kMostRows);
+  program->shares = seed % 2 == 1;
+  if (program->shares) {
+    program->input = shared_floats(program, most);
+    program->output = shared_floats(program, most * kMostRows);
+    if (program->input != NULL && program->output != NULL) return 1;
+    free_tensors(program);
+    program->shares = 0;
+  }
   program->input = calloc(most, sizeof(float));
   program->output = calloc(most * kMostRows, sizeof(float));
   if (program->input != NULL && program->output != NULL) return 1;
@@ -131,8 +262,4 @@ int open_program(Program* program, rueda_session* session, uint64_t seed) {
   return 0;
 }
 
-void close_program(Program* program) {
-  free(program->input);
-  free(program->output);
-  program->input = program->output = NULL;
-}
+void close_program(Program* program) { free_tensors(program); }
