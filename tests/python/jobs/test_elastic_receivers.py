@@ -87,6 +87,15 @@ def test_buffers_alone_are_received_and_saved_again(monkeypatch):
     assert len(sent) == 1  # a model without buffers costs no operation
 
 
+def test_a_model_that_has_no_parameters_yet_is_not_at_its_commit_once_it_has():
+    state = committed(TorchState(model=torch.nn.LazyLinear(1)))
+    assert state._is_at_commit()
+    state.model(torch.ones(1, 2))
+    assert not state._is_at_commit()
+    state.commit()
+    assert state._is_at_commit()
+
+
 def test_states_and_handlers_of_the_program_send_to_all():
     class Mine(ModelStateHandler):
         pass

@@ -213,7 +213,8 @@ class ModelStateHandler(_OwnHandler):
         """Does nothing: the parameters are as they were. Buffers stay as the forward pass has left them."""
 
     def _versions(self) -> List[Any]:
-        return [(each.data_ptr(), each._version) for each in self.value.parameters() if not each.is_inference()]
+        there = (each for each in self.value.parameters() if not torch.nn.parameter.is_lazy(each))
+        return [(each.data_ptr(), each._version) for each in there if not each.is_inference()]
 
 
 class OptimizerStateHandler(_OwnHandler):
