@@ -65,6 +65,24 @@ def test_variables_and_those_of_a_session():
             assert session.run(variable) == 1.0
 
 
+def model_with(units):
+    inputs = tf.keras.Input((3,))
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(units, name="second")(tf.keras.layers.Dense(2, name="first")(inputs)))
+
+
+@pytest.mark.short
+@pytest.mark.parametrize("make, name", [
+    pytest.param(lambda: of_keras.elastic.KerasState(model_with(2 + (hvd.rank() == 1)), batch=hvd.rank()), "second/kernel", id="keras"),
+    pytest.param(lambda: hvd.elastic.TensorFlowState([tf.Variable([1.0] * (2 + (hvd.rank() == 1)), name="named")], batch=hvd.rank()), "named", id="variables"),
+])  # fmt: skip
+def test_variables_of_other_shapes_are_told_by_their_names_on_all_ranks(make, name):
+    state = make()
+    with pytest.raises(hvd.MismatchError, match=rf"'[^']*{name}[^']*' is a float32 of shape \[2(, 2)?\] on rank.* and a float32 of shape \[(2, )?3\] on rank 1"):
+        state.sync()
+    assert state.batch == hvd.rank()
+    hvd.barrier()
+
+
 def test_a_model_without_variables_is_refused():
     with pytest.raises(ValueError, match="the model has no variables yet; build it before its state is made"):
         of_keras.elastic.KerasState(tf.keras.Sequential([tf.keras.layers.Dense(2)]))

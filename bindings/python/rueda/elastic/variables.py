@@ -8,6 +8,7 @@ import numpy
 import rueda.numpy as arrays
 from rueda import plans
 from rueda.elastic.loop import run
+from rueda.elastic.parts import Part, kind_of, require_alike
 from rueda.elastic.state import ObjectState
 from rueda.errors import CollectiveError, HostsUpdatedInterrupt, PeerLostError
 from rueda.objects import broadcast_object
@@ -29,6 +30,10 @@ class VariablesState(ObjectState):
         """Sets all variables."""
         raise NotImplementedError
 
+    def _variable_names(self) -> List[str]:
+        """What errors call the variables, in the order of read()."""
+        return [f"variable {number}" for number in range(len(self.read()))]
+
     def save(self) -> None:
         """Copies the variables and the plain values."""
         values = self._copies()
@@ -37,6 +42,12 @@ class VariablesState(ObjectState):
 
     def _wants_sync(self) -> bool:
         return True  # among the variables are some that each rank has its own of, such as moving averages
+
+    def sync(self) -> None:
+        """Gives every rank the present variables and plain values of one rank, and saves them. Variables have the same types
+        and shapes, in the same order, on all ranks: else all raise MismatchError, which names the first one that differs,
+        and nothing is sent."""
+        super().sync()
 
     def restore(self) -> None:
         """Sets the variables and the plain values to what save() has copied."""
@@ -57,9 +68,13 @@ class VariablesState(ObjectState):
         self._saved_values = contents["variables"]
 
     def _receive(self) -> None:
+        values, names = self.read(), self._variable_names()
+        # By their numbers: a process that has made other models before may have other names for the same variables.
+        alike = require_alike([Part(number, name, kind_of(value.dtype, value.shape)) for number, (name, value) in enumerate(zip(names, values))])
         received = self._received()  # first, so that nothing has changed if a value cannot be sent
         space = current().next_call_space("elastic_variables", range(current().size))
-        handles = [arrays.broadcast_async(value, self._standing.root, f"{space}{number}") for number, value in enumerate(self.read())]
+        handles = [arrays.broadcast_async(value, self._standing.root, f"{space}{number}{f'.{name:.200}' if alike else ''}")
+                   for number, (name, value) in enumerate(zip(names, values))]  # fmt: skip
         self.write([handle.wait() for handle in handles])
         self._take(received)
 

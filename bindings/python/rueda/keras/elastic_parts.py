@@ -40,6 +40,9 @@ class KerasState(VariablesState):
         self._fill()
         return [as_array(variable) for variable in self._variables()]
 
+    def _variable_names(self) -> List[str]:
+        return [getattr(variable, "path", variable.name) for variable in self._variables()]  # Keras 2 has no paths
+
     def write(self, values: List[numpy.ndarray]) -> None:
         """Sets them."""
         self._fill()  # or fit() would overwrite what is set

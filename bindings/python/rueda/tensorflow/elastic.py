@@ -46,6 +46,9 @@ class TensorFlowState(VariablesState):
             return [numpy.asarray(value) for value in self.session.run(self.variables)]
         return [numpy.asarray(variable) for variable in self.variables]
 
+    def _variable_names(self) -> List[str]:
+        return [variable.name for variable in self.variables]
+
     def write(self, values: List[numpy.ndarray]) -> None:
         """Sets the variables."""
         for variable, value in zip(self.variables, values):

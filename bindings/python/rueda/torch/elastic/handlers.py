@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Tuple, Type
 
 import torch
 
+from rueda.elastic.parts import kind_of
 from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
@@ -45,6 +46,11 @@ class StateHandler:
         dies meanwhile."""
         self.sync()
 
+    def parts(self) -> Dict[str, str]:
+        """What must be the same on all ranks before sync(): a name and, in words, the kind of each part. TorchState compares
+        them, and raises MismatchError. A class whose values may differ returns {}, as here."""
+        return {}
+
     def kept(self) -> Any:
         """What save() has kept, for a commit on disk: anything that can be pickled."""
         raise NotImplementedError(f"{type(self).__name__} must define kept() and keep() for a state with checkpoint=")
@@ -77,6 +83,10 @@ class StateHandler:
         """Replaces the object, and saves what the new one holds."""
         self.value = value
         self.save()
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return kind_of(tensor.dtype, None if torch.nn.parameter.is_lazy(tensor) else tensor.shape)
 
 
 class _OwnHandler(StateHandler):
@@ -181,6 +191,10 @@ class ModelStateHandler(_OwnHandler):
                 raise ValueError(f"its {name!r} has shape {shapes[0]}, that of the model {shapes[1]}")
         super().keep(saved)
 
+    def parts(self) -> Dict[str, str]:
+        """Parameters and buffers."""
+        return {name: _kind(each) for name, each in self.value.state_dict().items() if isinstance(each, torch.Tensor)}
+
     def receive(self) -> None:
         """Overwrites parameters and buffers with the root's."""
         broadcast_parameters(self.value.state_dict(), self.root_rank, self._process_set)
@@ -237,6 +251,11 @@ class OptimizerStateHandler(_OwnHandler):
     def is_as_saved(self) -> bool:
         """Whether no step has begun since."""
         return self._begun_saved == getattr(self.value, "_begun", 0)
+
+    def parts(self) -> Dict[str, str]:
+        """The parameters of its groups, and no state: a new rank has none."""
+        groups = [group["params"] for group in self.value.param_groups]
+        return {f"param_groups[{number}].params[{index}]": _kind(each) for number, group in enumerate(groups) for index, each in enumerate(group)}
 
     def receive(self) -> None:
         """Overwrites the state and the options with the root's. Gradients are those of no step on any rank, so they stay."""

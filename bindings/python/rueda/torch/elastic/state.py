@@ -2,11 +2,12 @@
 
 import contextlib
 import types
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import torch
 
 from rueda.elastic.agreement import Standing
+from rueda.elastic.parts import Part, require_alike
 from rueda.elastic.state import ObjectState, require_names
 from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
@@ -155,8 +156,9 @@ class TorchState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Gives every rank the present state of one rank, and saves it. The models have the same parameters, with the same
-        shapes, on all ranks: else MismatchError names the first one that differs."""
+        """Gives every rank the present state of one rank, and saves it. The models and optimizers have the same
+        parameters, with the same types and shapes, on all ranks: else all raise MismatchError, which names the first one
+        that differs, and nothing is sent."""
         super().sync()
 
     def _kept(self) -> Dict[str, Any]:
@@ -200,7 +202,15 @@ class TorchState(ObjectState):
         if self._steps is not None:
             self._steps.begin()
 
+    def _parts(self) -> List[Part]:
+        parts = []
+        for name, handler in sorted(self._handlers.items()):
+            parts.append(Part(name, name, f"handled by {type(handler).__name__}"))
+            parts += [Part(f"{name}.{inner}", f"{name}.{inner}", kind) for inner, kind in handler.parts().items()]
+        return parts
+
     def _receive(self) -> None:
+        require_alike(self._parts())  # of all ranks, whoever receives them
         received = self._received()  # first, so that nothing has changed if a value cannot be sent
         with _set_of_receivers(self._standing) as receivers:
             for name in sorted(self._handlers):
