@@ -259,9 +259,17 @@ def test_variables_of_other_frameworks_go_to_disk_too(tmp_path):
         def write(self, values):
             self.variables = [value.tolist() for value in values]
 
+        def _variable_names(self):
+            return [f"weight {number}" for number in range(len(self.variables))]
+
     first = Variables([[1.0, 2.0]], checkpoint=tmp_path, epoch=3)
     first._checkpoints.write(1, 1, first._kept())
     second = Variables([[0.0, 0.0]], checkpoint=tmp_path, epoch=0)
     assert (second.variables, second.epoch) == ([[1.0, 2.0]], 3)
-    with pytest.raises(ValueError, match=r"its variable 0 has shape \[2\], that of the state \[1\]"):
-        Variables([[0.0]], checkpoint=tmp_path, epoch=0)
+    for values, why in (
+        ([[0.0]], r"its 'weight 0' has shape \[2\], that of the state \[1\]"),
+        ([[0.0, 0.0], [0.0]], r"it lacks 'weight 1'; it has 1 variables, the state 2"),
+        ([], r"it also has 'weight 0'; it has 1 variables, the state 0"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            Variables(values, checkpoint=tmp_path, epoch=0)

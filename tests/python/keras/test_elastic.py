@@ -83,6 +83,13 @@ def test_variables_of_other_shapes_are_told_by_their_names_on_all_ranks(make, na
     hvd.barrier()
 
 
+def test_a_commit_on_disk_of_another_model_is_refused_by_the_variable(tmp_path):
+    kept = of_keras.elastic.KerasState(model_with(2), checkpoint=tmp_path)
+    kept._checkpoints.write(1, 1, kept._kept())
+    with pytest.raises(ValueError, match=r"its '[^']*second/kernel[^']*' has shape \[2, 2\], that of the state \[2, 3\]"):
+        of_keras.elastic.KerasState(model_with(3), checkpoint=tmp_path)
+
+
 def test_a_model_without_variables_is_refused():
     with pytest.raises(ValueError, match="the model has no variables yet; build it before its state is made"):
         of_keras.elastic.KerasState(tf.keras.Sequential([tf.keras.layers.Dense(2)]))

@@ -55,16 +55,18 @@ class VariablesState(ObjectState):
         super().restore()
 
     def _kept(self) -> Dict[str, Any]:
-        return {**super()._kept(), "variables": self._saved_values}
+        return {**super()._kept(), "variables": self._saved_values, "variable_names": self._variable_names()}
 
     def _keep(self, contents: Dict[str, Any]) -> None:
         super()._keep(contents)
-        theirs, ours = ([value.shape for value in each] for each in (contents["variables"], self._saved_values))
+        theirs, ours = contents["variables"], self._saved_values
+        names = self._variable_names()
+        for name, one, other in zip(names, theirs, ours):
+            if one.shape != other.shape:
+                raise ValueError(f"its {name!r} has shape {list(one.shape)}, that of the state {list(other.shape)}")
         if len(theirs) != len(ours):
-            raise ValueError(f"it has {len(theirs)} variables, the state has {len(ours)}")
-        for number, (one, other) in enumerate(zip(theirs, ours)):
-            if one != other:
-                raise ValueError(f"its variable {number} has shape {list(one)}, that of the state {list(other)}")
+            first = names[len(theirs)] if len(theirs) < len(ours) else contents["variable_names"][len(ours)]
+            raise ValueError(f"it {'lacks' if len(theirs) < len(ours) else 'also has'} {first!r}; it has {len(theirs)} variables, the state {len(ours)}")
         self._saved_values = contents["variables"]
 
     def _receive(self) -> None:
