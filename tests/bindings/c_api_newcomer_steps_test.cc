@@ -3,6 +3,7 @@
 // all the while, and joins at the end.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,14 +46,24 @@ class GrowingJob {
     joiners.insert(joiners.begin() + position, newest_);
     const int dies = joiners[static_cast<size_t>(victim)];
     const auto epochs = launcher_.store().add(core::epochs_key(launcher_.job()), 0);
-    const JoinPoint at{launcher_.job(), launcher_.plan() + 1, static_cast<uint64_t>(epochs.value()) + 1, dies, victim};
-    Failpoint failpoint(launcher_, step.key(at), workers_.pid(dies));
+    JoinPoint at{launcher_.job(), launcher_.plan() + 1, static_cast<uint64_t>(epochs.value()) + 1, dies, victim, ""};
+    std::optional<Failpoint> failpoint;
+    if (!step.needs_nonce) failpoint.emplace(launcher_, step.key(at), workers_.pid(dies));
     const std::string reset = "reset to " + std::to_string(at.plan + 1);
     std::vector<int> answers(joiners.size());
     launcher_.end_plan("worker " + std::to_string(newest_) + " is ready to join");
-    for (size_t i = 0; i < joiners.size(); ++i) answers[i] = workers_.begin(joiners[i], reset);  // all live still
+    const auto last =
+        static_cast<size_t>(at.answered_rank()) == joiners.size() - 1 ? joiners.size() - 2 : joiners.size() - 1;
+    for (size_t i = 0; i < joiners.size(); ++i) {
+      if (i != last) answers[i] = workers_.begin(joiners[i], reset);  // all live still
+    }
     launcher_.publish(joiners);
-    REQUIRE(failpoint.await());
+    if (step.needs_nonce) {
+      await_nonce(launcher_, at);
+      failpoint.emplace(launcher_, step.key(at), workers_.pid(dies));
+    }
+    answers[last] = workers_.begin(joiners[last], reset);
+    REQUIRE(failpoint->await());
     launcher_.declare_dead(dies, "killed by signal 9 (Killed)");
     std::erase(joiners, dies);
     answers.erase(answers.begin() + victim);

@@ -1,5 +1,6 @@
-// The end of a plan reaches a worker at every step of forming it. A worker that never comes holds the others up at one
-// step after the other: the test plays it, and does as much of its part as leads to that step.
+// The end of a plan, by the death of any worker, reaches the others at every step of forming it. A worker that never
+// comes holds the others up at one step after the other: the test plays it, and does as much of its part as leads to
+// that step.
 #include <poll.h>
 
 #include <catch2/catch.hpp>
@@ -15,9 +16,10 @@
 namespace rueda::test {
 namespace {
 
-constexpr int kFake = 2;
+constexpr int kReal = 3;
+constexpr int kFake = kReal;
 
-/// Worker 2 of plan 2, played by this process.
+/// The last worker of plan 2, played by this process.
 class FakeWorker {
  public:
   explicit FakeWorker(ElasticLauncher& launcher) : launcher_(launcher), store_(launcher.store()) {
@@ -62,34 +64,50 @@ class FakeWorker {
   uint64_t epoch_ = 0;
 };
 
-/// Two workers reset into a plan with a third that `hold_up` plays; then that plan ends. Nothing else would end their
-/// waits before the test's patience does.
+/// Three workers reset into a plan with a fourth that `hold_up` plays; then `victim` dies, which the fourth one has
+/// always done. Nothing else would end the others' waits before the test's patience does.
 template <typename HoldUp>
-void end_while_forming(HoldUp&& hold_up) {
-  ElasticWorkers workers(2, {{"RUEDA_INIT_TIMEOUT_SECONDS", "600"}});
+void die_while_forming(HoldUp&& hold_up, int victim) {
+  INFO("worker " << victim << " dies");
+  const std::vector<int> real = {0, 1, 2};
+  ElasticWorkers workers(kReal, {{"RUEDA_INIT_TIMEOUT_SECONDS", "600"}});
   ElasticLauncher& launcher = workers.launcher();
-  launcher.publish({0, 1});
-  workers.await_joined({0, 1});
+  launcher.publish(real);
+  workers.await_joined(real);
   launcher.end_plan("another worker joins");
-  launcher.publish({0, 1, kFake});
-  // A worker may join plan 2 before it ends, if it needs nothing of the third one.
-  const int zero = workers.begin(0, "reset to 3");
-  const int one = workers.begin(1, "reset to 3");
+  launcher.publish({0, 1, 2, kFake});
+  // A worker may join plan 2 before it ends, if it needs nothing of the fourth one.
+  std::vector<int> numbers;
+  for (const int id : real) numbers.push_back(workers.begin(id, "reset to 3"));
   FakeWorker fake(launcher);
   hold_up(launcher, fake);
-  launcher.declare_dead(kFake, "it was never there");
-  launcher.publish({0, 1});
-  CHECK(workers.answer(0, zero) == "plan 3 rank 0 of 2 worker 0 state 1");
-  CHECK(workers.answer(1, one) == "plan 3 rank 1 of 2 worker 1 state 1");
-  workers.expect_sums({0, 1});
-  workers.expect_good_end({0, 1}, {});
+  std::vector<int> left = real;
+  if (victim != kFake) {
+    workers.kill(victim);
+    std::erase(left, victim);
+  }
+  launcher.declare_dead(victim, victim == kFake ? "it was never there" : "killed by signal 9 (Killed)");
+  launcher.publish(left);
+  for (size_t rank = 0; rank < left.size(); ++rank) {
+    const int id = left[rank];
+    CHECK(workers.answer(id, numbers[static_cast<size_t>(id)]) == "plan 3 rank " + std::to_string(rank) + " of " +
+                                                                      std::to_string(left.size()) + " worker " +
+                                                                      std::to_string(id) + " state 1");
+  }
+  workers.expect_sums(left);
+  workers.expect_good_end(left, victim == kFake ? std::vector<int>() : std::vector<int>{victim});
+}
+
+template <typename HoldUp>
+void end_while_forming(HoldUp&& hold_up) {
+  for (const int victim : {0, 1, 2, kFake}) die_while_forming(hold_up, victim);
 }
 
 }  // namespace
 
 TEST_CASE("a plan that ends while its ranks are awaited leads to the next one") {
   end_while_forming([](ElasticLauncher& launcher, FakeWorker&) {
-    for (const int rank : {0, 1})
+    for (const int rank : {0, 1, 2})
       REQUIRE(launcher.store().get(core::wish_key(launcher.plan_job(), rank, 1), patience()).ok());
   });
 }
@@ -104,7 +122,7 @@ TEST_CASE("a plan that ends while descriptors are passed leads to the next one")
 TEST_CASE("a plan that ends while a report is awaited leads to the next one") {
   end_while_forming([](ElasticLauncher&, FakeWorker& fake) {
     fake.leave_wish("elsewhere");
-    for (const int rank : {0, 1}) fake.await_report(rank);
+    for (const int rank : {0, 1, 2}) fake.await_report(rank);
   });
 }
 

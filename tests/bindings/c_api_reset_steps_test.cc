@@ -1,6 +1,7 @@
 // A worker dies at each step of joining a plan, as each rank. The store's thread kills it in the middle of the step's
 // request: the key is there, and nobody has had an answer yet. The others must be in the next plan.
 #include <catch2/catch.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,22 @@ void die_while_joining(const JoinStep& step, int victim) {
   }
   launcher.publish(all);
   workers.await_joined(all);
-  // Each plan forms one epoch.
-  Failpoint failpoint(launcher, step.key({launcher.job(), 2, 2, victim, victim}), workers.pid(victim));
+  JoinPoint at{launcher.job(), 2, 2, victim, victim, ""};  // each plan forms one epoch
+  std::optional<Failpoint> failpoint;
+  if (!step.needs_nonce) failpoint.emplace(launcher, step.key(at), workers.pid(victim));
   launcher.end_plan("once more");
   launcher.publish(all);
-  std::vector<int> numbers;
-  for (const int id : all) numbers.push_back(workers.begin(id, "reset to 3"));
-  REQUIRE(failpoint.await());
+  std::vector<int> numbers(all.size());
+  const int last = victim == kJoiners - 1 ? kJoiners - 2 : kJoiners - 1;  // the others are there before it
+  for (const int id : all) {
+    if (id != last) numbers[static_cast<size_t>(id)] = workers.begin(id, "reset to 3");
+  }
+  if (step.needs_nonce) {
+    await_nonce(launcher, at);
+    failpoint.emplace(launcher, step.key(at), workers.pid(victim));
+  }
+  numbers[static_cast<size_t>(last)] = workers.begin(last, "reset to 3");
+  REQUIRE(failpoint->await());
   launcher.declare_dead(victim, "killed by signal 9 (Killed)");
   launcher.publish(left);
   for (size_t rank = 0; rank < left.size(); ++rank) {
