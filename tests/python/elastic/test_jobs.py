@@ -71,9 +71,9 @@ tell(state, returned=train(state))
 """
 
 
-def job(folder, text, victims=(), ranks=4, least=2, training=TRAINING, steps=STEPS):
+def job(folder, text, victims=(), ranks=4, least=2, training=TRAINING, steps=STEPS, imports=TORCH):
     script = folder / "script.py"
-    script.write_text(TORCH + training + f"STEPS, VICTIMS = {steps}, {dict(victims)!r}\n" + text)
+    script.write_text(imports + training + f"STEPS, VICTIMS = {steps}, {dict(victims)!r}\n" + text)
     surroundings = {**os.environ, "RUEDA_TIMEOUT_SECONDS": "120"}
     command = [WORKERS, str(ranks), str(least), sys.executable, str(script)]
     return Ended(subprocess.run(command, capture_output=True, text=True, timeout=240, env=surroundings, cwd=folder))
