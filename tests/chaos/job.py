@@ -71,7 +71,7 @@ class Room:
 
 def command_of(hvdrun, hosts, least, flags=(), program=("worker.py",)):
     """The command of a job that gets its hosts from its folder, and whose workers run a program of this folder."""
-    return [hvdrun, "-np", str(sum(hosts.values())), "--min-np", str(least), "--host-discovery-script", "cat hosts", "--blacklist-after", "1000",
+    return [hvdrun, "-np", str(sum(hosts.values())), "--min-np", str(least), "--host-discovery-script", "echo >>looks; cat hosts", "--blacklist-after", "1000",
             *flags, sys.executable, str(HERE / program[0]), *program[1:]]  # fmt: skip
 
 
@@ -110,6 +110,13 @@ class Job:
         self.hosts = dict(hosts)
         (self.folder / "next").write_text("".join(f"{name}:{slots}\n" for name, slots in hosts.items()))
         os.rename(self.folder / "next", self.folder / "hosts")
+
+    def await_looks(self):
+        """Waits until hvdrun has dealt with the hosts that are listed now."""
+        looks = self.folder / "looks"
+        begun = looks.stat().st_size
+        # The next run of the script prints this list, and the run after that begins once hvdrun has dealt with it.
+        self.poll(lambda: looks.stat().st_size >= begun + 2, "two runs of the script")
 
     def _read(self, stream):
         for line in stream:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 
 from striking import FIRST, SECOND, Outcome, milliseconds, started
@@ -46,6 +47,26 @@ def join_large(job, chance):
     outcome = join(job, chance)
     outcome.recovered -= max(line["usual"] for line in job.told("left", outcome.plan - 1)) / 1e6
     return outcome
+
+
+def grow_by_list(job, chance):
+    """Takes a host out of the list, and kills its workers. The others are too few, and wait until the list has it again."""
+    plan = started(job, chance)
+    gone = [worker for worker in job.members(plan) if job.host(worker) == SECOND]
+    job.list_hosts({FIRST: 2})
+    job.await_looks()
+    for worker in gone:
+        job.kill(worker)
+    stay = set(job.members(plan)) - set(gone)
+    job.until(lambda: stay <= {line["worker"] for line in job.told("left", plan)}, "the errors of the others")
+    threading.Event().wait(chance.uniform(0, 1))  # somewhere between two looks at the list
+    moment = time.monotonic_ns()
+    job.list_hosts({FIRST: 2, SECOND: 2})
+    job.until(lambda: job.complete(plan, gone), "the plan with new workers")
+    new = job.complete(plan, gone)
+    ready = max(line["at"] for line in job.told("ready") if line["worker"] in set(job.members(new)) - stay)
+    step = max(line["at"] for line in job.told("step", new))
+    return Outcome(milliseconds(moment, ready), milliseconds(moment, step), dict.fromkeys(gone, "killed by signal 9"), new)
 
 
 def left_by_notice(job, plan, moment, ends):

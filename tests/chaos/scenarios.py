@@ -10,11 +10,12 @@ import time
 
 import numpy
 import training
-from notices import announce, join, join_large, join_told, leave, preempt
+from notices import announce, grow_by_list, join, join_large, join_told, leave, preempt
 from storm import storm, storm_over_hosts
 from striking import FIRST, SECOND, Outcome, Scenario, milliseconds, recovered, started
 
 REJOIN_TIMEOUT = 2  # seconds
+PAUSE = 1.5  # seconds; agents give a stopped worker up after 5
 HANG_FLAGS = ("--rejoin-timeout", str(REJOIN_TIMEOUT))
 
 
@@ -51,6 +52,19 @@ def stop(job, chance):
     for worker in outcome.dead:
         wake(job, job.pid(worker))
     return outcome
+
+
+def pause(job, chance):
+    """Stops a worker, which may be rank 0, and lets it go on before anybody may take it for lost. That ends no plan."""
+    plan = started(job, chance)
+    paused = chance.choice(job.members(plan))
+    job.kill(paused, signal.SIGSTOP)
+    threading.Event().wait(PAUSE)
+    moment = job.kill(paused, signal.SIGCONT)
+    job.end()
+    if job.told("left") or len(job.told("done")) != len(job.members(plan)):
+        job.complaints.append(f"a pause of worker {paused} for {PAUSE} s has ended plan {plan}: {job.told('left')} {job.report[-4:]}")
+    return Outcome(None, milliseconds(moment, max(line["at"] for line in job.told("done"))), {}, plan)
 
 
 def wake(job, worker, *others):
@@ -191,6 +205,7 @@ ALL = {
     "kill-two": Scenario(kill_two, "step 0.15 s p50, 0.3 s p95", 150, 300),
     "kill-while-joining": Scenario(kill_while_joining, "next round 0.3 s", p95=300),
     "stop": Scenario(stop, "evicted after 6 s", p95=6500),
+    "pause": Scenario(pause, f"{PAUSE} s end no plan", noticed="nobody notices", recovered="the last step, and the end of the training"),
     "freeze": Scenario(freeze, "evicted after 6 s", p95=6500, hosts={FIRST: 3, SECOND: 1}),
     "kill-host": Scenario(kill_host, "step 6.5 s", p95=6500, hosts={FIRST: 2, SECOND: 2}),
     "cut-host": Scenario(cut_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=2),
@@ -208,6 +223,9 @@ ALL = {
     "preempt": Scenario(preempt, **NOTICE),
     "announce": Scenario(announce, **NOTICE),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
+    "grow-by-list": Scenario(grow_by_list, "step 1 s after the list has the host again", p95=1000, least=3, hosts={FIRST: 2, SECOND: 2},
+                             noticed="the new workers are ready: up to 1 s until the next look at the list, their start and imports",
+                             recovered="the next step, all of that included"),
     "storm": Scenario(storm, hosts={FIRST: 2, SECOND: 2}, **STORM),
     "storm-over-hosts": Scenario(storm_over_hosts, hosts={"node1": 2, "node2": 2, "node3": 2}, lab=3, **STORM),
     "step-mode": Scenario(kill_any, "step 0.15 s p50, 0.3 s p95", 150, 300, **STEP_MODE),

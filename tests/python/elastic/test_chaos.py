@@ -27,7 +27,7 @@ def strike(folder, *words):
 
 
 def test_jobs_go_on_with_the_right_state_whatever_strikes_them(tmp_path):
-    names = ["kill-rank-0", "kill-while-joining", "kill-host", "join", "join-told", "leave", "step-mode-joining", "kill-hvdrun"]
+    names = ["kill-rank-0", "kill-while-joining", "kill-host", "join", "join-told", "leave", "step-mode-joining", "pause", "kill-hvdrun"]
     rows = strike(tmp_path, "--scenarios", ",".join(names), "--rounds", str(len(names)))
     assert [row["rounds"] for row in rows.values()] == [1] * len(names) and list(rows) == names
     assert all(row["recovered"]["max_ms"] > 0 for row in rows.values()) and rows["leave"]["ended"]["max_ms"] > 0, rows
@@ -46,4 +46,4 @@ def test_fifteen_resets_leave_descriptors_threads_and_memory_as_they_were(tmp_pa
 
 @pytest.mark.long
 def test_every_scenario_ten_times(tmp_path):
-    strike(tmp_path, "--rounds", "260")
+    strike(tmp_path, "--rounds", "280")
