@@ -80,7 +80,8 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
       ->check(CLI::IsMember({"ready", "discovered"}))
       ->group(kHeading);
   app.add_flag("--horovod-defaults", arguments.horovod_defaults,
-               "as horovodrun: --blacklist-after 1 and --admit discovered, unless they are given")
+               "as horovodrun: --blacklist-after 1 and --admit discovered, unless they are given, and its text if the "
+               "job fails")
       ->group(kHeading);
 }
 

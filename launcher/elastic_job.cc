@@ -350,6 +350,7 @@ void ElasticJob::report() {
   outcome_.deaths = membership_.deaths();
   outcome_.plans = membership_.plan().number;
   outcome_.user_signal = user_signal_;
+  outcome_.as_horovod = arguments_.elastic.horovod_defaults;
   for (const auto& line : describe_outcome(outcome_, [this](int64_t worker) { return name_of(worker); }))
     output_.say(line);
   if (outcome_.exit_code != 0 && user_signal_ == 0 && !outcome_.deaths.empty())

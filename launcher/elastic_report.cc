@@ -19,9 +19,10 @@ std::vector<std::string> describe_outcome(const ElasticOutcome& outcome,
   if (outcome.user_signal != 0 && outcome.exit_code != 0) {
     lines.push_back(
         fmt::format("the job was ended by {} in plan {}", describe_signal(outcome.user_signal), outcome.plans));
-  } else if (outcome.exit_code != 0 && !outcome.sentence.empty()) {
-    lines.push_back(fmt::format("the job failed: {}", outcome.sentence));
-  } else if (outcome.exit_code == 0 && !outcome.deaths.empty()) {
+  } else if (outcome.exit_code != 0) {
+    if (!outcome.sentence.empty()) lines.push_back(fmt::format("the job failed: {}", outcome.sentence));
+    if (outcome.as_horovod) lines.push_back("Horovod detected that one or more processes exited with non-zero status");
+  } else if (!outcome.deaths.empty()) {
     lines.push_back(fmt::format("the job succeeded in plan {} without {}", outcome.plans,
                                 outcome.deaths.size() == 1 ? "this worker" : "these workers"));
   }

@@ -13,8 +13,9 @@ struct ElasticOutcome {
   std::vector<WorkerDeath> deaths;
   uint64_t plans = 0;
   int exit_code = 0;
-  std::string sentence;  ///< why it failed
-  int user_signal = 0;   ///< the signal by which the user ended it; 0 if none
+  std::string sentence;     ///< why it failed
+  int user_signal = 0;      ///< the signal by which the user ended it; 0 if none
+  bool as_horovod = false;  ///< the report of a failed job has a sentence that scripts for Horovod look for
 };
 
 /// Returns hvdrun's last lines about an elastic job: each death, then what became of the job. Empty if it succeeded and

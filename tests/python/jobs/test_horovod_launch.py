@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import HVDRUN
 
 # Worker 1 ends with an error, the others once they are in the next plan.
 WORKER = """
@@ -79,6 +80,15 @@ def test_the_survivors_of_a_job_make_it_succeed(called):
 def test_a_job_that_fails_raises_horovod_s_text_and_hvdrun_s_reason(called, flags, before, environment, why):
     said = called(*flags, before=before, environment=environment).stdout
     assert FAILED in said and why in said.partition(FAILED)[2], said
+
+
+@pytest.mark.parametrize("launcher, has", [([HVDRUN], False), ([sys.executable, "-m", "horovod.runner.launch"], True)], ids=["hvdrun", "horovodrun"])
+def test_the_command_horovodrun_says_horovod_s_text_if_an_elastic_job_fails(tmp_path, launcher, has):
+    (tmp_path / "worker.py").write_text(WORKER)
+    for flags, fails in ((["--reset-limit", "0"], True), ([], False)):
+        command = [*launcher, "-np", "2", "--min-np", "1", *flags, sys.executable, "worker.py"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path)
+        assert (done.returncode != 0) is fails and (FAILED.removeprefix("RuntimeError: ") in done.stderr) is (fails and has), done.stderr
 
 
 def test_the_interval_of_the_driver_and_verbose_are_handed_to_hvdrun(called, tmp_path):

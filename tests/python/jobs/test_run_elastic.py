@@ -91,7 +91,17 @@ def test_the_alias_starts_elastic_jobs_with_the_defaults_of_horovodrun(tmp_path,
     text = f"import {module}, elastic_calls; print({module}.run(elastic_calls.words_of_hvdrun, num_proc=2, min_num_proc=1))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=tmp_path, timeout=240)
     words = done.stdout.strip()
-    assert "'-np', '2'" in words and ("'--blacklist-after', '1', '--admit', 'discovered'" in words) is has, done.stdout + done.stderr
+    assert "'-np', '2'" in words and ("'--horovod-defaults'" in words) is has, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module, has", [("rueda", False), ("horovod", True)])
+def test_the_alias_s_error_for_a_job_that_fails_has_horovod_s_text(tmp_path, module, has):
+    (tmp_path / "elastic_calls.py").write_text(HELPERS.read_text())
+    text = f"import {module}, elastic_calls; {module}.run(elastic_calls.refuse, (1,), num_proc=2, min_num_proc=1, reset_limit=0)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    error = done.stderr.partition("RuntimeError: run(): hvdrun ended with code 1:\n")[2]
+    assert ("Horovod detected that one or more processes exited with non-zero status" in error) is has, done.stderr
+    assert "the job was reset more than 0 times" in error and error.rstrip().endswith("ValueError: worker 1 refuses")
 
 
 def test_older_names_and_the_least_number_alone_are_taken(called):
