@@ -221,3 +221,57 @@ def test_nothing_listens_for_a_state_once_its_training_has_been_left(start, tmp_
     assert [(line["worker"], line["traces"]) for line in one.told("removed")] == [(2, [])]
     assert sorted((line["worker"], line["traces"]) for line in one.told("stays")) == [(0, []), (1, [])]
     assert not any("Traceback" in line for line in one.report), json.dumps(one.report)
+
+
+HEARING = """
+import sys, threading
+sys.path.insert(0, {chaos!r})
+from telling import tell
+import rueda.numpy as hvd
+from rueda import elastic
+
+heard, changed = [], threading.Condition()
+
+class State(elastic.ObjectState):
+    def on_hosts_updated(self, timestamp, kinds):
+        super().on_hosts_updated(timestamp, kinds)
+        with changed:
+            heard.append((timestamp, int(kinds)))
+            tell("heard", timestamp=timestamp, kinds=int(kinds))
+            changed.notify()
+
+@elastic.run
+def train(state):
+    plan = elastic.membership().plan
+    tell("plan", plan=plan, rank=hvd.rank(), size=hvd.size())
+    tell("step", plan=plan)
+    if plan == 1:
+        with changed:  # in the middle of a step
+            changed.wait_for(lambda: len(set(heard)) == 2)
+    try:
+        state.commit()
+    except elastic.HostsUpdatedInterrupt as interrupt:
+        tell("left", plan=plan, planned=True, why=str(interrupt), skip_sync=interrupt.skip_sync)
+        raise
+
+hvd.init()
+train(State(hvd.broadcast_object, hvd.rank))
+tell("done", plan=elastic.membership().plan)
+"""
+
+
+def test_two_changes_within_a_step_reach_all_workers(start, tmp_path):
+    """The second comes a tenth of a second after the first, so a time in seconds would not tell them apart."""
+    (tmp_path / "worker.py").write_text(HEARING.format(chaos=str(CHAOS)))
+    one = start({"localhost": 3}, *HVDRUN, "-np", "3", "--min-np", "1", *PRINTED, sys.executable, "-B", str(tmp_path / "worker.py"))
+    one.until(lambda: len(one.told("step")) == 3, "the first plan")
+    one.list_hosts({"localhost": 2})
+    one.until(lambda: len({line["worker"] for line in one.told("heard")}) == 3, "the first notice at all workers")
+    one.list_hosts({"localhost": 2, "127.0.0.1": 1})
+    assert one.wait() == 0, one.report
+    heard = {(line["worker"], line["timestamp"], line["kinds"]) for line in one.told("heard")}
+    # First that workers go, then that others come, too.
+    assert heard == {(worker, number, kinds) for worker in range(3) for number, kinds in ((1, 1), (2, 3))}, heard
+    assert sorted((line["worker"], line["skip_sync"]) for line in one.told("left")) == [(0, False), (1, False), (2, False)]
+    assert one.members(2) == [0, 1, 3] and one.host(3) == "127.0.0.1"
+    assert sorted((line["worker"], line["plan"]) for line in one.told("done")) == [(0, 2), (1, 2), (3, 2)]
