@@ -83,6 +83,21 @@ def test_horovodrun_gives_a_host_up_after_one_failure(start):
         assert any("host 127.0.0.1 gets no more workers" in line for line in one.report) is once, (launcher, one.report)
 
 
+def test_two_names_of_one_machine_are_two_hosts_with_agents_slots_and_a_blacklist_of_their_own(start):
+    one = start({"localhost": 2, "127.0.0.1": 2}, *HVDRUN, "-np", "4", "--min-np", "1", "--blacklist-after", "1", *PRINTED, *WORKER)
+    one.until(one.complete, "the first plan")
+    assert [(one.host(worker), one.line(worker)["slot"]) for worker in one.members(1)] == [
+        ("localhost", 0), ("localhost", 1), ("127.0.0.1", 0), ("127.0.0.1", 1)]  # fmt: skip
+    agents = [one.agent_of(worker)[0] for worker in one.members(1)]
+    assert agents[0] == agents[1] != agents[2] == agents[3]
+    one.kill(2)
+    one.until(lambda: one.complete(1, [2, 3]), "the plan without the host")
+    assert one.members(one.complete(1, [2, 3])) == [0, 1]
+    assert one.end() == 0, one.report
+    barred = [line for line in one.report if "gets no more workers" in line]
+    assert len(barred) == 1 and barred[0].startswith("hvdrun: host 127.0.0.1 gets no more workers"), one.report
+
+
 COUNTING = """
 import sys
 sys.path.insert(0, {chaos!r})
