@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import torch
-from conftest import TORCH, Ended
+from conftest import TORCH, Ended, _jobs
 
 WORKERS = os.environ.get("ELASTIC_WORKERS", "")  # tests/support/elastic_workers.cc
 
@@ -230,3 +230,33 @@ train(state)
     done = run_script(text)
     assert done.code != 0 and done.lines(0) == done.lines(1) == ["once", "once"], done.err
     assert "this job is not elastic" in done.err and "hvdrun --min-np" in done.err and "CollectiveError: lost" in done.err
+
+
+@pytest.mark.parametrize("callbacks, afterwards", [
+    pytest.param("", {0: "of worker 0", 2: "of worker 2"}, id="nothing is sent"),
+    pytest.param("state.register_reset_callbacks([lambda: None])", {0: "of worker 0", 2: "of worker 0"}, id="the state is sent"),
+])  # fmt: skip
+def test_plain_values_that_differ_stay_different_after_a_death_unless_the_state_is_sent(tmp_path, callbacks, afterwards):
+    done = job(tmp_path, f"""
+import json, os, signal
+from rueda import elastic
+hvd.init()
+me = elastic.worker_id()
+state = elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=0, own=None)
+{callbacks}
+
+@elastic.run
+def train(state):
+    state.own = state.own or f"of worker {{me}}"
+    while state.step < 6:
+        if (me, state.step) == (1, 3):
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.barrier()
+        state.step += 1
+        state.commit()
+
+train(state)
+os.write(1, json.dumps(dict(worker=me, own=state.own)).encode() + b"\\n")
+""", ranks=3, training="", imports=_jobs.NUMPY)
+    assert done.code == 0, done.out + done.err
+    assert {worker: line["own"] for worker, line in told(done).items()} == afterwards, done.out + done.err
