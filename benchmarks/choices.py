@@ -33,7 +33,8 @@ OWN, OTHER = "2", "3"  # of the column `chosen`
 
 def way(row):
     slots = "" if row["lane_slots"] == "auto" else f", {row['lane_slots']} slots"
-    return f"{row['algorithm']}, {int(row['chunk_bytes']) >> 10} KiB, {row['stores']}, {row['waits']}{slots}"
+    sockets = "" if row["sockets"] == "auto" else f", {row['sockets']} sockets"
+    return f"{row['algorithm']}, {int(row['chunk_bytes']) >> 10} KiB, {row['stores']}, {row['waits']}{slots}{sockets}"
 
 
 def pairs_of(rows):

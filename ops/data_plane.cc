@@ -109,11 +109,13 @@ const char* DataPlane::algorithm_name(uint8_t algorithm) const {
 Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& state) {
   if (!runs_inline(call.choice)) return unknown_algorithm(call.choice, table_.size());
   mesh.spin_for(spin_of(call.choice));
+  if (mesh.has_channels()) mesh.channels().use_sockets(call.choice.sockets);
   return table_[call.choice.algorithm].step(call, mesh, state);
 }
 
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
   mesh.spin_for(spin_of(call.choice));
+  if (mesh.has_channels()) mesh.channels().use_sockets(call.choice.sockets);
   if (call.choice.algorithm >= table_.size()) return unknown_algorithm(call.choice, table_.size());
   const Algorithm& algorithm = table_[call.choice.algorithm];
   if (call.device == nullptr || call.device->functions->kind == algorithm.device) {

@@ -3,8 +3,8 @@
 //   what the selector takes ─┬─ canonical: the others of kRivals that may serve ─┐
 //                            └─ not: itself only                                 ├─ x chunk lengths x kinds of stores
 //                                                                                ┘
-// The one that is the fastest of these is then tried with each way to wait and with fewer slots: these two change
-// little between algorithms, so trying each with each would cost more than it finds.
+// The one that is the fastest of these is then tried with each way to wait and with fewer slots, and between hosts with
+// more sockets: these change little between algorithms, so trying each with each would cost more than it finds.
 //
 // A shorter chunk is planned as if the slots were shorter: each algorithm derives its chunks and stamps from them.
 // Lengths that come to the same plan count once.
@@ -30,6 +30,12 @@ constexpr uint64_t kShortestChunkBytes = 64 << 10;
 constexpr uint8_t kMostShifts = 2;
 /// Two chunks are under way at least: one is written while the other is read.
 constexpr uint8_t kFewestSlots = 2;
+/// More sockets to a peer than one. Four flows fill what one fills to a quarter; more would rather crowd out others.
+constexpr uint8_t kSocketCounts[] = {2, 4};
+/// A batch that brings a peer less has too few frames for several sockets to share.
+constexpr uint64_t kLeastStripedBytes = 512 << 10;
+/// So many peers fill the wire with one socket each, and further ones to more peers would take many descriptors.
+constexpr int kMostStripedPeers = 8;
 
 std::string_view rival_of(std::string_view name) {
   for (const auto& [one, other] : kRivals) {
@@ -47,6 +53,15 @@ bool worth_trying(const Algorithm& algorithm, const BatchShape& shape) {
 bool stores_for_peers(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
   return name.starts_with("shm_") || name.starts_with("hierarchical");
+}
+
+/// Whether more sockets to a peer may pay, and the settings leave their number open.
+bool stripes(const Algorithm& algorithm, const Settings& settings, const BatchShape& shape) {
+  const std::string_view name = algorithm.name;
+  if (settings.sockets_per_peer != 0 || shape.one_host || shape.hosts < 2 || name.starts_with("shm_")) return false;
+  const int peers = name.starts_with("hierarchical") ? shape.hosts - 1 : shape.ranks - 1;
+  const auto sharers = static_cast<uint64_t>(shape.ranks);
+  return peers <= kMostStripedPeers && wire_bytes(shape) / sharers >= kLeastStripedBytes;
 }
 
 /// The length of a chunk means nothing while there is one only.
@@ -98,10 +113,12 @@ std::vector<Variant> refinements_of(std::span<const Algorithm> table, const Sett
                                     const Variant& variant) {
   std::vector<Variant> variants = {variant};
   const auto plan = plan_variant(table, settings, shape, variant);
-  if (!plan.ok() || !stores_for_peers(table[variant.algorithm])) return variants;
+  if (!plan.ok()) return variants;
+  const Algorithm& algorithm = table[variant.algorithm];
   const uint64_t chunks = plan.value().stamps - 2;
-  const bool slots_vary = settings.lane_slots == 0 && chunks > kFewestSlots;
-  const bool waits_vary = settings.waits == Waits::kChosen;
+  const bool on_host = stores_for_peers(algorithm);
+  const bool slots_vary = on_host && settings.lane_slots == 0 && chunks > kFewestSlots;
+  const bool waits_vary = on_host && settings.waits == Waits::kChosen;
   const auto add = [&](bool sleeps, uint8_t slots) {
     Variant refined = variant;
     refined.sleeps = sleeps;
@@ -111,6 +128,12 @@ std::vector<Variant> refinements_of(std::span<const Algorithm> table, const Sett
   if (slots_vary) add(variant.sleeps, kFewestSlots);
   if (waits_vary) add(true, variant.lane_slots);
   if (slots_vary && waits_vary) add(true, kFewestSlots);
+  if (!stripes(algorithm, settings, shape)) return variants;
+  for (const uint8_t sockets : kSocketCounts) {
+    Variant refined = variant;
+    refined.sockets = sockets;
+    variants.push_back(refined);
+  }
   return variants;
 }
 
@@ -129,6 +152,7 @@ Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Set
   choice.stores = variant.stores;
   choice.sleeps = variant.sleeps;
   choice.lane_slots = variant.lane_slots;
+  choice.sockets = variant.sockets;
   return choice;
 }
 

@@ -13,8 +13,9 @@ namespace rueda::core {
 /// Only algorithms in the canonical order take each other's place, and only they change their chunks. Pure.
 std::vector<Variant> variants_of(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape);
 
-/// The variant, then others that differ from it in how members wait for each other and in how many slots of their lanes
-/// they use; the variant alone if there is nothing to choose. What a setting fixes is the same in all of them. Pure.
+/// The variant, then others that differ from it in how members wait for each other, in how many slots of their lanes
+/// they use, or in how many sockets to a peer of another host; the variant alone if there is nothing to choose. What a
+/// setting fixes is the same in all of them. Pure.
 std::vector<Variant> refinements_of(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape,
                                     const Variant& variant);
 

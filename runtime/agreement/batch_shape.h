@@ -45,6 +45,7 @@ struct AlgorithmChoice {
   bool on_engine = false;
   bool sleeps = false;     ///< members sleep as soon as they must wait for each other, instead of spinning first
   uint8_t lane_slots = 0;  ///< how many slots of its lane the batch uses in turn; 0: all
+  uint8_t sockets = 0;     ///< how many to a peer it uses, 2 to 16; 0: what the settings say, or one
 };
 
 /// One way to run a batch, without what its plan adds for the batch's size.
@@ -54,6 +55,7 @@ struct Variant {
   Stores stores = Stores::kByDistance;
   bool sleeps = false;     ///< as in AlgorithmChoice
   uint8_t lane_slots = 0;  ///< as in AlgorithmChoice
+  uint8_t sockets = 0;     ///< as in AlgorithmChoice
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 

@@ -29,12 +29,13 @@ constexpr uint8_t kOverContributors = 8;
 constexpr uint8_t kHasOrder = 16;
 constexpr uint8_t kInSharedMemory = 32;
 
-/// Bits beside the stores in a choice's last byte. kIsTrial: the number of the trial follows. kHasSlots: so does the
-/// number of slots, before that.
+/// Bits beside the stores in a choice's last byte. kHasSlots, kHasSockets, kIsTrial: the number of slots, the number of
+/// sockets, the number of the trial follow, in this order.
 constexpr uint8_t kIsTrial = 4;
 constexpr uint8_t kOnEngine = 8;
 constexpr uint8_t kSleeps = 16;
 constexpr uint8_t kHasSlots = 32;
+constexpr uint8_t kHasSockets = 64;
 
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
@@ -246,8 +247,9 @@ void put_choice(WireWriter& writer, const AlgorithmChoice& choice) {
   writer.varint(choice.stamps);
   writer.u8(static_cast<uint8_t>(static_cast<uint8_t>(choice.stores) | (choice.trial != 0 ? kIsTrial : 0) |
                                  (choice.on_engine ? kOnEngine : 0) | (choice.sleeps ? kSleeps : 0) |
-                                 (choice.lane_slots != 0 ? kHasSlots : 0)));
+                                 (choice.lane_slots != 0 ? kHasSlots : 0) | (choice.sockets != 0 ? kHasSockets : 0)));
   if (choice.lane_slots != 0) writer.u8(choice.lane_slots);
+  if (choice.sockets != 0) writer.u8(choice.sockets);
   if (choice.trial != 0) writer.varint(choice.trial);
 }
 
@@ -257,13 +259,17 @@ AlgorithmChoice get_choice(WireReader& reader) {
   choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
   choice.stamps = reader.varint();
   const uint8_t how = reader.u8();
-  const auto stores = static_cast<uint8_t>(how & ~(kIsTrial | kOnEngine | kSleeps | kHasSlots));
+  const auto stores = static_cast<uint8_t>(how & ~(kIsTrial | kOnEngine | kSleeps | kHasSlots | kHasSockets));
   choice.on_engine = (how & kOnEngine) != 0;
   choice.sleeps = (how & kSleeps) != 0;
   if (stores > static_cast<uint8_t>(Stores::kNonTemporal)) reader.fail();
   if ((how & kHasSlots) != 0) {
     choice.lane_slots = reader.u8();
     if (choice.lane_slots == 0) reader.fail();
+  }
+  if ((how & kHasSockets) != 0) {
+    choice.sockets = reader.u8();
+    if (choice.sockets < 2 || choice.sockets > kMostChosenSockets) reader.fail();
   }
   if ((how & kIsTrial) != 0) {
     choice.trial = reader.varint();

@@ -23,8 +23,9 @@ namespace rueda::core {
 ///   operations      count { word rest }            as tags 0 to 2; tag 2 is followed by the occurrence
 ///   ranks           ranges { gap more }            ascending; gap: from one past the last; `more` follow the first
 ///   failure         code (u8) rank + 1 sentence
-///   choice          algorithm (u8) chunk bytes, stamps, how (u8): stores, + 8 if on a device's engine, + 4 if the
-///                   trial's number follows
+///   choice          algorithm (u8) chunk bytes, stamps, how (u8) { slots (u8) } { sockets (u8) } { trial }
+///                   how: stores, + 8 if on a device's engine, + 16 if members sleep; + 32, 64, 4 if what stands in
+///                   braces follows
 ///   asking          name ranks number              number: kMakeSet of this name and ranks before, of each member
 ///
 /// An id step is the zigzag difference to one past the last id, on that link (proposals) or in that list (verdicts).
@@ -37,6 +38,7 @@ inline constexpr size_t kMaxDims = 16;
 inline constexpr size_t kMaxSentenceBytes = 4096;
 inline constexpr uint64_t kMaxTensorBytes = 1ull << 47;
 inline constexpr std::chrono::nanoseconds kMaxTrialTime{std::chrono::hours(24)};
+inline constexpr uint8_t kMostChosenSockets = 16;
 inline constexpr uint32_t kMaxGroupSize = 1u << 20;
 inline constexpr size_t kMaxMetadata = 65536;  ///< numbered metadata of one set
 /// More than any record but a list of operations takes.
@@ -100,7 +102,8 @@ void put_ranks(WireWriter& writer, const std::vector<int>& ranks);
 /// Fails the reader unless there is at least one rank and all are below `size`.
 std::vector<int> get_ranks(WireReader& reader, int size);
 void put_choice(WireWriter& writer, const AlgorithmChoice& choice);
-/// Fails the reader on unknown stores, an unknown bit, or trial number 0.
+/// Fails the reader on unknown stores, an unknown bit, no slots, sockets below 2 or above kMostChosenSockets, or trial
+/// number 0.
 AlgorithmChoice get_choice(WireReader& reader);
 void put_trial_time(WireWriter& writer, const TrialTime& time);
 /// Fails the reader on an unknown distance, or a time of more than kMaxTrialTime.

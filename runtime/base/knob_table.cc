@@ -116,8 +116,9 @@ const Knob kKnobs[] = {
     knob("NUM_LANES", kValue, "num-lanes", kRankZero, kOurs, kAs<&S::num_lanes, parse_lanes, print_lanes>,
          "data threads of a rank, 1 to 16 (4)"),
     knob("SOCKETS_PER_PEER", kValue, "sockets-per-peer", kRankZero, kOurs,
-         kAs<&S::sockets_per_peer, parse_lanes, print_lanes>,
-         "TCP connections of a data thread to a peer, 1 to 16: more if one does not fill the wire (1)"),
+         kAs<&S::sockets_per_peer, parse_sockets, print_sockets>,
+         "TCP connections of a data thread to a peer: auto, 1 to 16; auto: one, and for long batches more if trials "
+         "find them faster (auto)"),
     knob("SHARED_TENSORS", kSwitch, "shared-tensors", kNo, kOurs, kSwitchValue<&S::shared_tensors>,
          "0: memory that the program asks for is private to its rank (1)"),
     knob("SHARED_TENSOR_BYTES", kMiB, "shared-tensor-mb", kNo, kOurs,

@@ -143,6 +143,14 @@ Result<int> parse_lanes(const std::string& text) {
 }
 std::string print_lanes(int value) { return std::to_string(value); }
 
+Result<int> parse_sockets(const std::string& text) {
+  if (lower(text) == "auto") return 0;
+  int value = 0;
+  if (!whole_number(text, value) || value < 1 || value > 16) return refuse(text, "allowed: auto, 1 to 16");
+  return value;
+}
+std::string print_sockets(int value) { return value == 0 ? "auto" : std::to_string(value); }
+
 Result<std::string> parse_algorithm(const std::string& text) {
   // Only the form is checked here. Whether the table has it, the selector knows, which the runtime's base cannot see.
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";

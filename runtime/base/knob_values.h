@@ -28,6 +28,9 @@ std::string print_cores(const std::vector<int>& value);
 /// 1 to 16.
 Result<int> parse_lanes(const std::string& text);
 std::string print_lanes(int value);
+/// auto, which is 0, or 1 to 16.
+Result<int> parse_sockets(const std::string& text);
+std::string print_sockets(int value);
 /// The name of an algorithm, or "auto": lower-case letters, digits and underscores. The selector checks whether there
 /// is such an algorithm.
 Result<std::string> parse_algorithm(const std::string& text);

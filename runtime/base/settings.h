@@ -43,7 +43,7 @@ struct Settings {
   std::chrono::duration<double> peer_timeout{5};
   std::vector<int> thread_affinity;  ///< empty: the library chooses
   int num_lanes = 4;
-  int sockets_per_peer = 1;
+  int sockets_per_peer = 0;  ///< of a data thread; 0: one, and more if trials find them faster
   bool shared_tensors = true;
   uint64_t shared_tensor_bytes = 0;  ///< of each rank; 0: its part of half the machine's memory
   bool dynamic_process_sets = true;

@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kTuneFormat = "rueda choices 2";
+constexpr const char* kTuneFormat = "rueda choices 3";
 constexpr uint8_t kMostShift = 7;
 constexpr int kMostCounted = 1 << 20;  // ranks, hosts, cores
 
@@ -66,6 +66,7 @@ Json json_of(const NamedChoice& named) {
           {"stores", print_stores(variant.stores)},
           {"waits", print_waits(variant.sleeps ? Waits::kSleep : Waits::kSpin)},
           {"lane_slots", print_lane_slots(variant.lane_slots)},
+          {"sockets", print_sockets(variant.sockets)},
           {"ns_per_byte", named.choice.time}};
 }
 
@@ -103,6 +104,10 @@ NamedChoice choice_from(const Json& json) {
   const auto slots = parse_lane_slots(json.at("lane_slots").get<std::string>());
   if (!slots.ok()) throw std::runtime_error("lane_slots: " + slots.status().sentence());
   named.choice.variant.lane_slots = static_cast<uint8_t>(slots.value());
+  const auto sockets = parse_sockets(json.at("sockets").get<std::string>());
+  if (!sockets.ok()) throw std::runtime_error("sockets: " + sockets.status().sentence());
+  if (sockets.value() == 1) throw std::runtime_error("sockets is 1, not auto or 2 to 16");
+  named.choice.variant.sockets = static_cast<uint8_t>(sockets.value());
   named.choice.time = json.at("ns_per_byte").get<double>();
   if (!std::isfinite(named.choice.time) || named.choice.time <= 0)
     throw std::runtime_error(fmt::format("ns_per_byte is {}, not a time above 0", named.choice.time));

@@ -24,19 +24,19 @@ constexpr size_t kMostWaiting = 1 << 20;
 
 std::string csv_header() {
   return "seconds,set,operation,type,codec,ranks,hosts,distance,class_bytes,short_tensors,algorithm,chunk_bytes,stores,"
-         "waits,lane_slots,bytes,microseconds,chosen";
+         "waits,lane_slots,sockets,bytes,microseconds,chosen";
 }
 
 std::string csv_line(const TrialReport& report, std::chrono::nanoseconds since_start, const char* algorithm,
                      uint64_t slot_bytes) {
   const TuneClass& batches = report.batches;
-  return fmt::format("{:.6f},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{}",
+  return fmt::format("{:.6f},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{}",
                      std::chrono::duration<double>(since_start).count(), report.set, name_of(batches.kind),
                      name_of(batches.dtype), name_of(batches.codec), batches.ranks, batches.hosts,
                      name_of(batches.distance), least_bytes(batches.size), batches.short_tensors ? 1 : 0, algorithm,
                      slot_bytes >> report.variant.chunk_shift, print_stores(report.variant.stores),
                      print_waits(report.variant.sleeps ? Waits::kSleep : Waits::kSpin),
-                     print_lane_slots(report.variant.lane_slots), report.bytes,
+                     print_lane_slots(report.variant.lane_slots), print_sockets(report.variant.sockets), report.bytes,
                      std::chrono::duration<double, std::micro>(report.took).count(), static_cast<int>(report.role));
 }
 

@@ -31,9 +31,13 @@ class Collectives;
 class ChannelSet {
  public:
   virtual ~ChannelSet() = default;
-  /// Returns the channel to `rank` (of the epoch). Connects on first use and blocks until then: the higher rank dials,
-  /// the lower one waits. Returns kTimeout or kPeerLost with the addresses tried, or the abort reason.
+  /// Returns the channel to `rank` (of the epoch); which one may change with `use_sockets`. Connects on first use and
+  /// blocks until then: the higher rank dials, the lower one waits. Returns kTimeout or kPeerLost with the addresses
+  /// tried, or the abort reason.
   virtual Result<Channel*> to(int rank, Deadline deadline) = 0;
+  /// How many sockets to a peer the batches from now on use, 0: what the settings say. All members of a batch give the
+  /// same number, between batches. An implementation without sockets ignores it.
+  virtual void use_sockets(int) {}
   /// Moves bytes until `ready()`. Returns the abort reason if the epoch ends, kPeerLost with the rank if a peer's
   /// stream breaks, kTimeout at the deadline. After a failure the set touches no queued buffer any more and moves
   /// nothing.

@@ -36,5 +36,7 @@ std::string own_address(int fd);
 std::string peer_address(int fd);
 /// Switches Nagle's algorithm off: a peer waits for every send.
 void set_no_delay(int fd);
+/// Lets the kernel ask an idle peer once a minute, so that no firewall on the way forgets the connection.
+void keep_alive(int fd);
 
 }  // namespace rueda::core

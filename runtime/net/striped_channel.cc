@@ -89,10 +89,13 @@ void StripedChannel::send(std::span<const std::byte> bytes) {
 
 /// Gives each free socket the next frame. A slow socket so holds up only the one frame it has.
 void StripedChannel::assign() {
+  int considered = 0;
   for (const auto& one : sockets_) {
-    if (sending_.empty()) return;
+    if (sending_.empty() || considered == used_) return;
     Socket& socket = *one;
-    if (!socket.open || socket.writing) continue;
+    if (!socket.open) continue;
+    ++considered;
+    if (socket.writing) continue;
     auto& first = sending_.front();
     const auto frame = first.first(std::min(first.size(), kMostFrameBytes));
     first = first.subspan(frame.size());

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -34,6 +35,9 @@ class StripedChannel : public Channel {
   StripedChannel(boost::asio::io_context& io, std::vector<std::unique_ptr<SecureStream>> streams,
                  std::function<void(const Status&)> broken, std::chrono::milliseconds patience = kPatience);
   ~StripedChannel() override;
+  /// From now on sends take the first so many open sockets; all at the start. The peer reads from all of them whatever
+  /// this end uses.
+  void use(int sockets) { used_ = sockets; }
   void send(std::span<const std::byte> bytes) override;
   void receive(std::span<std::byte> bytes) override;
   uint64_t sent() const override { return unsent_.empty() ? assigned_ : *unsent_.begin(); }
@@ -69,6 +73,7 @@ class StripedChannel : public Channel {
   std::shared_ptr<int> life_ = std::make_shared<int>();
   std::function<void(const Status&)> broken_;  // empty once called
   std::vector<std::unique_ptr<Socket>> sockets_;
+  int used_ = std::numeric_limits<int>::max();
   std::deque<std::span<const std::byte>> sending_;  // no socket has them yet
   uint64_t assigned_ = 0;                           // bytes that a socket has or had
   std::set<uint64_t> unsent_;                       // positions of frames that a socket has

@@ -7,8 +7,10 @@
 
 #include <utility>
 
+#include "runtime/base/log.h"
 #include "runtime/net/dial.h"
 #include "runtime/net/lane_loop.h"
+#include "runtime/net/socket_address.h"
 #include "runtime/net/striped_channel.h"
 
 namespace rueda::core {
@@ -96,7 +98,85 @@ Result<std::unique_ptr<SecureStream>> TcpChannelSet::connect(int rank, uint32_t 
                 rank);
 }
 
+/// The first batch of a peer runs over the first connection, whatever it asks for: the further ones then need no
+/// thought for its handshake, which may take until the peer's lane is there.
 Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
+  const bool used_before = channels_.contains(rank);
+  const auto first = first_to(rank, deadline);
+  const bool elsewhere = epoch_.peer(rank).host != epoch_.peer(epoch_.rank).host;
+  if (!first.ok() || !used_before || !elsewhere || sockets_ < 2 || epoch_.sockets_per_peer > 1) return first;
+  const auto further = further_to(rank, *first.value(), deadline);
+  if (!further.ok()) return further.status();
+  if (further.value() == nullptr) return first;
+  further.value()->use(sockets_);
+  return further.value();
+}
+
+Result<StripedChannel*> TcpChannelSet::further_to(int rank, Channel& first, Deadline deadline) {
+  const auto known = further_.find(rank);
+  if (known != further_.end()) return known->second.get();
+  if (!failure_.ok()) return failure_;
+  auto streams = epoch_.rank > rank ? dial_further(rank, first, deadline) : take_further(rank, first, deadline);
+  if (!streams.ok()) return streams.status();
+  std::unique_ptr<StripedChannel> channel;
+  if (!streams.value().empty()) {
+    for (const auto& stream : streams.value()) {
+      watch(rank, *stream);
+      keep_alive(stream->descriptor());
+    }
+    channel = std::make_unique<StripedChannel>(loop_->io(), std::move(streams).value(),
+                                               [this, rank](const Status& why) { broke(rank, why); });
+  }
+  return further_.emplace(rank, std::move(channel)).first->second.get();
+}
+
+/// Does without those that do not come about soon: one connection is enough. Nobody is told of an unreachable address,
+/// because the first connection shows that the peer is reached.
+Result<TcpChannelSet::Streams> TcpChannelSet::dial_further(int rank, Channel& first, Deadline deadline) {
+  const LoopWait wait = LoopWait{loop_->io(), &abort_, deadline}.within(kFurtherTime);
+  Streams streams;
+  while (streams.size() < kFurtherSockets) {
+    const auto socket = static_cast<uint32_t>(streams.size()) + 1;
+    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr);
+    if (!stream.ok()) {
+      if (abort_.raised()) return abort_.why();
+      log(LogLevel::kInfo, "lane {} has {} further connections to {}: {}", lane_, streams.size(), epoch_.name_of(rank),
+          stream.status().sentence());
+      break;
+    }
+    streams.push_back(std::move(stream).value());
+  }
+  told_ = static_cast<std::byte>(streams.size());
+  const uint64_t end = first.sent() + 1;
+  first.send(std::span(&told_, 1));
+  RUEDA_RETURN_IF_ERROR(until([&] { return first.sent() >= end; }, deadline));
+  return streams;
+}
+
+Result<TcpChannelSet::Streams> TcpChannelSet::take_further(int rank, Channel& first, Deadline deadline) {
+  const uint64_t end = first.received() + 1;
+  first.receive(std::span(&told_, 1));
+  RUEDA_RETURN_IF_ERROR(until([&] { return first.received() >= end; }, deadline));
+  const auto count = std::to_integer<uint32_t>(told_);
+  if (count > kFurtherSockets) {
+    broke(rank, Status(Code::kSystem, "it tells of " + std::to_string(count) +
+                                          " further connections, and the most are " + std::to_string(kFurtherSockets)));
+    return failure_;
+  }
+  Streams streams;
+  for (uint32_t socket = 1; socket <= count; ++socket) {
+    auto stream = connect(rank, socket, LoopWait{loop_->io(), &abort_, deadline});
+    if (!stream.ok()) return stream.status();
+    streams.push_back(std::move(stream).value());
+  }
+  return streams;
+}
+
+void TcpChannelSet::watch(int rank, const SecureStream& stream) {
+  watched_.push_back(paths_.add(rank, stream.descriptor()));
+}
+
+Result<Channel*> TcpChannelSet::first_to(int rank, Deadline deadline) {
   const auto known = channels_.find(rank);
   if (known != channels_.end()) return known->second.get();
   if (!failure_.ok()) return failure_;
@@ -105,7 +185,7 @@ Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
   for (uint32_t socket = 0; socket < static_cast<uint32_t>(epoch_.sockets_per_peer); ++socket) {
     auto stream = connect(rank, socket, wait);
     if (!stream.ok()) return stream.status();
-    watched_.push_back(paths_.add(rank, stream.value()->descriptor()));
+    watch(rank, *stream.value());
     streams.push_back(std::move(stream).value());
   }
   const auto broken = [this, rank](const Status& why) { broke(rank, why); };

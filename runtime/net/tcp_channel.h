@@ -1,4 +1,6 @@
 #pragma once
+#include <chrono>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
@@ -16,6 +18,7 @@
 namespace rueda::core {
 
 class LaneLoop;
+class StripedChannel;
 
 /// One data connection. Bytes move straight between the socket and the caller's memory. Lane thread.
 class TcpChannel : public Channel {
@@ -44,19 +47,37 @@ class TcpChannel : public Channel {
 
 /// The data connections of one lane. Lane thread; the listener hands sockets over through the `LaneLoop`. Reads a
 /// stream only while a receive is queued, so a peer that closes after its last batch disturbs no other exchange.
+///
+/// With `use_sockets` above 1 the channels to ranks of other hosts are further connections, beside the first. They are
+/// opened in the first batch that wants them and finds the first connection used before:
+///
+///   higher rank   dials kFurtherSockets ─▶ tells over the first connection how many it got (u8) ─▶ uses these
+///   lower rank    reads that number ─▶ takes as many, which its listener has accepted ─▶ uses these
+///
+/// None of them may come about, if a port or a firewall refuses more: then both ends know it, and use the first one.
 class TcpChannelSet : public ChannelSet {
  public:
   /// `epoch`, `paths` and `abort` outlive the set.
   TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch, PathWatch& paths,
                 const Abort& abort);
+  /// Further connections to a peer, and for how long its dialler tries to get them.
+  static constexpr size_t kFurtherSockets = 4;
+  static constexpr std::chrono::seconds kFurtherTime{1};
   ~TcpChannelSet() override;
   Result<Channel*> to(int rank, Deadline deadline) override;
+  void use_sockets(int sockets) override { sockets_ = sockets; }
   Status until(const std::function<bool()>& ready, Deadline deadline) override;
   void poll() override;
   void wake() override;
 
  private:
+  using Streams = std::vector<std::unique_ptr<SecureStream>>;
   Result<std::unique_ptr<SecureStream>> connect(int rank, uint32_t socket, const LoopWait& wait);
+  Result<Channel*> first_to(int rank, Deadline deadline);
+  Result<StripedChannel*> further_to(int rank, Channel& first, Deadline deadline);
+  Result<Streams> dial_further(int rank, Channel& first, Deadline deadline);
+  Result<Streams> take_further(int rank, Channel& first, Deadline deadline);
+  void watch(int rank, const SecureStream& stream);
   void broke(int rank, const Status& why);
 
   std::shared_ptr<LaneLoop> loop_;
@@ -67,6 +88,9 @@ class TcpChannelSet : public ChannelSet {
   const Abort& abort_;
   Status failure_;  // why a channel broke or a wait failed: nothing moves any more
   std::map<int, std::unique_ptr<Channel>> channels_;
+  int sockets_ = 0;                                         // as in `use_sockets`
+  std::byte told_{};                                        // a number of further connections on its way
+  std::map<int, std::unique_ptr<StripedChannel>> further_;  // null: the peer or the network allows none
 };
 
 }  // namespace rueda::core

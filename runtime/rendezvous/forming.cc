@@ -67,7 +67,7 @@ TransportEpoch transport_epoch(const Formation& formation) {
   epoch.key = formation.key.bytes;
   epoch.keyed = formation.key.present;
   epoch.encrypt_data = plan.settings.tls_all;
-  epoch.sockets_per_peer = plan.settings.sockets_per_peer;
+  epoch.sockets_per_peer = std::max(1, plan.settings.sockets_per_peer);
   // A peer that is stopped under a debugger proves nothing either: what is never dead for the user is not lost here.
   const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(plan.settings.peer_timeout);
   epoch.unproven_limit = patience.count() > 0 ? std::max(patience, epoch.unproven_limit) : std::chrono::nanoseconds(0);
@@ -106,6 +106,8 @@ Result<Formation> Forming::run() {
     return status;
   }
   formation_.transport = std::move(transport_);
+  // Rank 0 has no sockets to choose between then.
+  if (options_.fabric.data) formation_.plan.settings.sockets_per_peer = 1;
   // TCP stays inside for what the fabric does not carry, and for its event loop.
   if (options_.fabric.control || options_.fabric.data) {
     formation_.transport =

@@ -13,7 +13,7 @@ import choices
 def row(chosen, stores, microseconds, class_bytes="65536"):
     values = {"set": "0", "operation": "allreduce", "type": "f32", "codec": "none", "ranks": "2", "hosts": "1", "distance": "near",
               "class_bytes": class_bytes, "short_tensors": "0", "algorithm": "shm_two_shot", "chunk_bytes": "262144",
-              "waits": "spin", "lane_slots": "auto"}  # fmt: skip
+              "waits": "spin", "lane_slots": "auto", "sockets": "auto"}  # fmt: skip
     return {**values, "stores": stores, "bytes": class_bytes, "microseconds": str(microseconds), "chosen": chosen}
 
 

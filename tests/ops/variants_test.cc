@@ -96,10 +96,40 @@ TEST_CASE("The fastest way is tried with fewer slots and with the other way to w
   CHECK(select_algorithm(algorithms(), settings, sum_of(4u << 20)).value().lane_slots == 3);
   settings.waits = Waits::kSpin;
   CHECK(refined(4u << 20, settings) == Found{{false, 3}});
-  const BatchShape flat = between_hosts(1u << 20);
+  const BatchShape flat = between_hosts(1u << 20);  // too short for several sockets
   for (const Variant& variant : variants(flat)) {
     const bool on_host = std::string(algorithms()[variant.algorithm].name) == "hierarchical";
     CHECK((refinements_of(algorithms(), Settings(), flat, variant).size() > 1) == on_host);
+  }
+}
+
+TEST_CASE(
+    "Long batches between hosts are tried with two and four sockets to a peer, unless a setting names their number") {
+  const auto sockets = [](const BatchShape& shape, const Settings& settings = Settings()) {
+    std::set<int> found;
+    for (const Variant& variant : variants_of(algorithms(), settings, shape)) {
+      for (const Variant& refined : refinements_of(algorithms(), settings, shape, variant)) {
+        CHECK(plan_variant(algorithms(), settings, shape, refined).value().sockets == refined.sockets);
+        found.insert(refined.sockets);
+      }
+    }
+    return found;
+  };
+  using Found = std::set<int>;
+  CHECK(sockets(between_hosts(2u << 20)) == Found{0, 2, 4});
+  CHECK(sockets(between_hosts(1u << 20)) == Found{0});
+  CHECK(sockets(sum_of(64u << 20)) == Found{0});
+  BatchShape broadcast = between_hosts(2u << 20);
+  broadcast.kind = OpKind::kBroadcast;
+  CHECK(sockets(broadcast) == Found{0, 2, 4});
+  BatchShape many = between_hosts(64u << 20);
+  many.ranks = many.hosts = 10;
+  many.largest_host = 1;
+  CHECK(sockets(many) == Found{0});
+  for (const int set : {1, 4}) {
+    Settings settings;
+    settings.sockets_per_peer = set;
+    CHECK(sockets(between_hosts(2u << 20), settings) == Found{0});
   }
 }
 

@@ -15,11 +15,32 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+/// A set that has used its first connections, and uses further ones from now on.
+class FurtherChannelSet : public ChannelSet {
+ public:
+  FurtherChannelSet(std::unique_ptr<ChannelSet> set, int sockets) : set_(std::move(set)), sockets_(sockets) {}
+  Result<Channel*> to(int rank, Deadline deadline) override {
+    set_->use_sockets(0);
+    if (const auto first = set_->to(rank, deadline); !first.ok()) return first;
+    set_->use_sockets(sockets_);
+    return set_->to(rank, deadline);
+  }
+  Status until(const std::function<bool()>& ready, Deadline deadline) override { return set_->until(ready, deadline); }
+  void poll() override { set_->poll(); }
+  void wake() override { set_->wake(); }
+
+ private:
+  std::unique_ptr<ChannelSet> set_;
+  int sockets_;
+};
+
 class TcpChannelRanks : public ChannelRanks {
  public:
-  TcpChannelRanks(int size, const TcpRanks::Options& options) : ranks_(size, options) {}
+  TcpChannelRanks(int size, const TcpRanks::Options& options, int further) : ranks_(size, options), further_(further) {}
   std::unique_ptr<ChannelSet> set(int rank, const Abort& abort) override {
-    return ranks_.transport(rank).channel_set(0, abort);
+    auto set = ranks_.transport(rank).channel_set(0, abort);
+    if (further_ == 0) return set;
+    return std::make_unique<FurtherChannelSet>(std::move(set), further_);
   }
   void wake_all() override {
     for (int rank = 0; rank < ranks_.size(); ++rank) ranks_.transport(rank).wake_all();
@@ -27,15 +48,16 @@ class TcpChannelRanks : public ChannelRanks {
 
  private:
   TcpRanks ranks_;
+  int further_;
 };
 
-template <bool kKey, bool kTls, int kSockets>
+template <bool kKey, bool kTls, int kSockets, int kFurther = 0>
 std::unique_ptr<ChannelRanks> over_tcp(int size) {
   TcpRanks::Options options;
   options.keyed = kKey;
   options.encrypt_data = kTls;
   options.sockets_per_peer = kSockets;
-  return std::make_unique<TcpChannelRanks>(size, options);
+  return std::make_unique<TcpChannelRanks>(size, options, kFurther);
 }
 
 class FabricChannelRanks : public ChannelRanks {
@@ -66,6 +88,8 @@ const std::vector<ChannelKind>& channel_kinds() {
       {"TCP over TLS", true, over_tcp<true, true, 1>},
       {"striped over 3 sockets", true, over_tcp<true, false, 3>},
       {"striped over 3 sockets with TLS", true, over_tcp<true, true, 3>},
+      {"2 further sockets", true, over_tcp<true, false, 1, 2>},
+      {"4 further sockets with TLS", true, over_tcp<true, true, 1, 4>},
       {"fabric in memory", false, over_fabric},
   };
   return kinds;

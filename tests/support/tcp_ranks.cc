@@ -27,7 +27,8 @@ TcpRanks::TcpRanks(int size, Options options) : ranks_(static_cast<size_t>(size)
   for (int rank = 0; rank < size; ++rank) {
     auto transport = TcpTransport::listen({"127.0.0.1"});
     must(transport.status());
-    peers.push_back({"host" + std::to_string(rank), 1000 + rank, {"127.0.0.1"}, transport.value()->port()});
+    peers.push_back(
+        {"host" + std::to_string(options.one_host ? 0 : rank), 1000 + rank, {"127.0.0.1"}, transport.value()->port()});
     ranks_[static_cast<size_t>(rank)].transport = std::move(transport).value();
   }
   for (int rank = 0; rank < size; ++rank) {

@@ -17,6 +17,7 @@ class TcpRanks {
     bool keyed = true;
     bool encrypt_data = false;
     int sockets_per_peer = 1;
+    bool one_host = false;  ///< else each rank has a host of its own
     uint64_t epoch = 1;
     bool control = false;                 ///< connect control links between rank 0 and all others first
     std::vector<uint8_t> key_seeds = {};  ///< by rank; empty: the same for all

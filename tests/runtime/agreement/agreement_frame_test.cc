@@ -195,7 +195,8 @@ TEST_CASE("choices and times of trials survive the wire, and what no rank can ha
     for (const uint64_t trial : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
       WireWriter writer;
       const auto slots = static_cast<uint8_t>(trial == 1 ? 2 : 0);
-      put_choice(writer, {7, 65536, 99, stores, trial, trial == 1, trial == 0, slots});
+      const auto sockets = static_cast<uint8_t>(trial == 0 ? 0 : trial == 1 ? 2 : kMostChosenSockets);
+      put_choice(writer, {7, 65536, 99, stores, trial, trial == 1, trial == 0, slots, sockets});
       put_trial_time(writer, {trial, std::chrono::nanoseconds(123456), Distance::kFar});
       WireReader reader(writer.view());
       const AlgorithmChoice choice = get_choice(reader);
@@ -204,6 +205,7 @@ TEST_CASE("choices and times of trials survive the wire, and what no rank can ha
       CHECK((choice.algorithm == 7 && choice.chunk_bytes == 65536 && choice.stamps == 99));
       CHECK((choice.stores == stores && choice.trial == trial && choice.on_engine == (trial == 1)));
       CHECK((choice.sleeps == (trial == 0) && choice.lane_slots == slots));
+      CHECK(choice.sockets == sockets);
       CHECK((time.trial == trial && time.took.count() == 123456 && time.distance == Distance::kFar));
     }
   }
@@ -217,9 +219,12 @@ TEST_CASE("choices and times of trials survive the wire, and what no rank can ha
   CHECK_FALSE(refused({1, 64, 5, 2}, get_choice));
   CHECK(refused({1, 64, 5, 3}, get_choice));  // unknown stores
   CHECK_FALSE(refused({1, 64, 5, 16 | 32, 2}, get_choice));
-  CHECK(refused({1, 64, 5, 64}, get_choice));     // an unknown bit
-  CHECK(refused({1, 64, 5, 32, 0}, get_choice));  // a number of slots that says nothing
-  CHECK(refused({1, 64, 5, 4, 0}, get_choice));   // a trial without a number
+  CHECK_FALSE(refused({1, 64, 5, 64, 4}, get_choice));
+  CHECK(refused({1, 64, 5, 64, 1}, get_choice));   // a number of sockets that says nothing
+  CHECK(refused({1, 64, 5, 64, 17}, get_choice));  // more than there can be
+  CHECK(refused({1, 64, 5, 128}, get_choice));     // an unknown bit
+  CHECK(refused({1, 64, 5, 32, 0}, get_choice));   // a number of slots that says nothing
+  CHECK(refused({1, 64, 5, 4, 0}, get_choice));    // a trial without a number
   CHECK_FALSE(refused({1, 9, 2}, get_trial_time));
   CHECK(refused({1, 9, 3}, get_trial_time));  // an unknown distance
   WireWriter writer;

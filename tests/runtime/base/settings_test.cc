@@ -219,6 +219,15 @@ TEST_CASE("waits and slots take what is allowed and nothing else") {
     CHECK_THAT(failure({{"RUEDA_LANE_SLOTS", slots}}), Contains("RUEDA_LANE_SLOTS") && Contains("auto, 2, 3, 4"));
 }
 
+TEST_CASE("a number of sockets is chosen unless it is named") {
+  CHECK(read({}).value().sockets_per_peer == 0);
+  CHECK(read({{"RUEDA_SOCKETS_PER_PEER", "auto"}}).value().sockets_per_peer == 0);
+  CHECK(read({{"RUEDA_SOCKETS_PER_PEER", "1"}}).value().sockets_per_peer == 1);
+  CHECK(read({{"RUEDA_SOCKETS_PER_PEER", "16"}}).value().sockets_per_peer == 16);
+  for (const char* const sockets : {"0", "17", "01x"})
+    CHECK_THAT(failure({{"RUEDA_SOCKETS_PER_PEER", sockets}}), Contains("auto, 1 to 16"));
+}
+
 TEST_CASE("an empty value counts as unset") {
   CHECK(read({{"RUEDA_NUM_LANES", ""}}).value().num_lanes == 4);
   CHECK(read({{"RUEDA_FUSION_THRESHOLD", ""}, {"HOROVOD_FUSION_THRESHOLD", "7"}}).value().fusion_threshold == 7);

@@ -163,6 +163,36 @@ TEST_CASE("two levels between hosts are tried with other waits and fewer slots, 
   CHECK(refinements_of(by_host, "0") == std::set<std::string>{"spin auto", "sleep auto", "spin 2", "sleep 2"});
 }
 
+TEST_CASE("between hosts a long batch is tried with more sockets to a peer, with the same bits") {
+  const rueda::test::TemporaryFolder folder;
+  const bool two_levels = GENERATE(false, true);
+  EngineRanks::Options options = logged(two_levels ? 4 : 2, folder.file("trials.csv"));
+  options.hosts = {"a", "b"};
+  if (two_levels) options.hosts = {"a", "a", "b", "b"};
+  options.settings.tune_file = folder.file("choices.json");
+  options.settings.autotune_check = true;  // all ways run beside the kept one, whatever their times
+  TuneFile kept = kept_for(options);
+  const int on_host = two_levels ? 2 : 1;
+  kept.facts.hosts = {on_host, on_host};
+  for (NamedChoice& named : kept.choices) {
+    named.algorithm = two_levels ? "hierarchical" : "direct";
+    named.choice.batches.size = size_class(4 << 20);
+    named.choice.batches.hosts = 2;
+    named.choice.batches.largest_host = on_host;
+    named.choice.variant = {0, 0, two_levels ? Stores::kPlain : Stores::kByDistance, false, 0, 2};
+  }
+  REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept)).ok());
+  EngineRanks::run(options,
+                   [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60, (4 << 20) / 4); });
+  std::set<std::string> own, all;
+  for (const Row& row : rows_of(options.settings.autotune_log)) {
+    all.insert(row.at("sockets"));
+    if (row.at("chosen") == "2") own.insert(row.at("sockets"));
+  }
+  CHECK(own == std::set<std::string>{"2"});
+  CHECK(all == std::set<std::string>{"auto", "2", "4"});
+}
+
 TEST_CASE("a check times the choice beside every way, with the same bits") {
   const rueda::test::TemporaryFolder folder;
   EngineRanks::Options options = logged(2, folder.file("trials.csv"));

@@ -27,7 +27,7 @@ TuneFile example() {
   batches.ranks = 3;
   batches.hosts = batches.largest_host = 2;
   batches.distance = Distance::kFar;
-  file.choices.push_back({{batches, {0, 2, Stores::kNonTemporal, true, 2}, 0.1729}, "shm_reducescatter"});
+  file.choices.push_back({{batches, {0, 2, Stores::kNonTemporal, true, 2, 4}, 0.1729}, "shm_reducescatter"});
   file.choices.push_back({{TuneClass(), {0, 0, Stores::kPlain}, 1e-3}, "shm_two_shot"});
   return file;
 }
@@ -65,7 +65,7 @@ TEST_CASE("a file of choices comes back as it was written") {
 TEST_CASE("a file with a value that cannot be is refused with what is wrong") {
   CHECK_THAT(refusal(""), Contains("it is not a file of choices"));
   CHECK_THAT(refusal("{}"), Contains("format"));
-  CHECK_THAT(refusal(with("rueda choices 2", "rueda choices 1")), Contains("format is not \"rueda choices 2\""));
+  CHECK_THAT(refusal(with("rueda choices 3", "rueda choices 2")), Contains("format is not \"rueda choices 3\""));
   CHECK_THAT(refusal(with("\"far\"", "\"close\"")), Contains("distance \"close\" is unknown"));
   CHECK_THAT(refusal(with("\"bf16\"", "\"f8\"")), Contains("type \"f8\" is unknown"));
   CHECK_THAT(refusal(with("0.1729", "-1")), Contains("not a time above 0"));
@@ -75,6 +75,9 @@ TEST_CASE("a file with a value that cannot be is refused with what is wrong") {
   CHECK_THAT(refusal(with("\"sleep\"", "\"doze\"")), Contains("waits: ") && Contains("allowed: auto, spin, sleep"));
   CHECK_THAT(refusal(with("\"lane_slots\": \"2\"", "\"lane_slots\": \"9\"")),
              Contains("lane_slots: ") && Contains("allowed: auto, 2, 3, 4"));
+  CHECK_THAT(refusal(with("\"sockets\": \"4\"", "\"sockets\": \"17\"")),
+             Contains("sockets: ") && Contains("allowed: auto, 1 to 16"));
+  CHECK_THAT(refusal(with("\"sockets\": \"4\"", "\"sockets\": \"1\"")), Contains("sockets is 1, not auto or 2 to 16"));
   CHECK_THAT(refusal(with("\"ranks\": 3", "\"ranks\": 0")), Contains("ranks is 0, not 1 to"));
   CHECK_THAT(refusal(with("\"bytes\": 3145728", "\"bytes\": 0")), Contains("bytes is 0, not 1 to 2^62"));
   CHECK_THAT(refusal(with("\"cores\": 2", "\"cores\": 2.5")), Contains("cores is not a whole number"));

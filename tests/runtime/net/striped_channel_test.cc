@@ -124,6 +124,21 @@ TEST_CASE("a frame that comes before it is wanted waits in its socket") {
   CHECK(one + two == "abcde");
 }
 
+TEST_CASE("sends take no more sockets than they may, and all again when they may") {
+  Striped peer(3);
+  const std::vector<std::byte> bytes(8 << 20);
+  peer.channel().use(2);
+  peer.channel().send(bytes);
+  peer.turn();
+  CHECK(peer.read(2).empty());
+  peer.channel().use(3);
+  std::string read;
+  CHECK(peer.until([&] {
+    for (const size_t end : {0u, 1u}) peer.read(end);
+    return !(read = peer.read(2)).empty();
+  }));
+}
+
 TEST_CASE("a socket that nobody reads holds up the frame it has and no other") {
   Striped peer(2);
   constexpr size_t kBytes = 8 << 20;
