@@ -16,7 +16,8 @@ namespace {
 
 std::vector<Target> all_targets() {
   std::vector<Target> all;
-  for (const auto room : {store_targets(), engine_targets(), net_targets(), local_targets(), launcher_targets()}) {
+  for (const auto room :
+       {store_targets(), engine_targets(), net_targets(), local_targets(), launcher_targets(), cuda_targets()}) {
     all.insert(all.end(), room.begin(), room.end());
   }
   return all;

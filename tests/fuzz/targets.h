@@ -22,6 +22,7 @@ std::span<const Target> engine_targets();
 std::span<const Target> net_targets();
 std::span<const Target> local_targets();
 std::span<const Target> launcher_targets();
+std::span<const Target> cuda_targets();  ///< none without the plug-in
 
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
