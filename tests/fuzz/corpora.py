@@ -55,7 +55,7 @@ def _run(arguments, parser, folder):
     """Runs one parser. Returns how many inputs it took, and libFuzzer's output if it failed."""
     limit = f"-runs={arguments.runs}" if arguments.seconds is None else f"-max_total_time={arguments.seconds}"
     command = [*_target(arguments, parser), limit, f"-seed={arguments.seed}", f"-max_len={_MOST_BYTES}", "-verbosity=0",
-               "-rss_limit_mb=2000", "-malloc_limit_mb=256", "-print_final_stats=1",
+               "-rss_limit_mb=2000", "-malloc_limit_mb=256", "-print_final_stats=1", "-print_funcs=0",
                f"-artifact_prefix={arguments.failed}/{parser}-", *arguments.options, str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     taken = re.search(r"number_of_executed_units: (\d+)", done.stderr)
