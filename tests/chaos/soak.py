@@ -5,8 +5,8 @@
     scripts/soak --preset asan --minutes 60          built under ASan and UBSan, or tsan; builds that first
     scripts/soak --ranks 2 --json FILE --seed 7
 
-Random programs are all-reduces, all-gathers, broadcasts, reduce-scatters, all-to-alls and barriers of random sizes, and every
-number is checked. A rank measures its descriptors, threads and Pss fifty times: the second fifth of these beside the last.
+Random programs are operations of all kinds and random sizes, with groups, messages, a process set and joins, and every number is
+checked. A rank measures its descriptors, threads and Pss fifty times: the second fifth of these beside the last.
 Descriptors and threads must not have grown by more than --late, Pss by no more than --pss KiB. Exit code 1: something grew, was wrong, or
 a job failed."""
 
