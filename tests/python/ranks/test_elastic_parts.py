@@ -20,8 +20,11 @@ def odd():
 
 def here(sentence):
     """The sentence for the ranks of this job."""
-    last, others = hvd.size() - 1, ", ".join(map(str, range(hvd.size() - 1)))
-    return "sync() of a state: " + sentence.replace("OTHERS", f"ranks {others}").replace("LAST", f"rank {last}") + BUILD
+    last = hvd.size() - 1
+    others = "rank 0" if last == 1 else "ranks " + ", ".join(map(str, range(last)))
+    if last == 1:
+        sentence = sentence.replace("OTHERS do", "OTHERS does")
+    return "sync() of a state: " + sentence.replace("OTHERS", others).replace("LAST", f"rank {last}") + BUILD
 
 
 def of_model(ours, theirs):
