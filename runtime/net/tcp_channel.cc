@@ -102,7 +102,7 @@ Result<std::unique_ptr<SecureStream>> TcpChannelSet::connect(int rank, uint32_t 
 /// thought for its handshake, which may take until the peer's lane is there.
 Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
   const bool used_before = channels_.contains(rank);
-  const auto first = first_to(rank, deadline);
+  auto first = first_to(rank, deadline);
   const bool elsewhere = epoch_.peer(rank).host != epoch_.peer(epoch_.rank).host;
   if (!first.ok() || !used_before || !elsewhere || sockets_ < 2 || epoch_.sockets_per_peer > 1) return first;
   const auto further = further_to(rank, *first.value(), deadline);

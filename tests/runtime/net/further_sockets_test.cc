@@ -125,7 +125,7 @@ TEST_CASE("an abort ends the wait for a peer's further connections with its reas
   std::promise<void> exchanged;
   CHECK(failures_on_all(2, [&](int rank) -> Status {
           const auto set = ranks.transport(rank).channel_set(0, abort);
-          const Status together = exchange_all(*set, rank, 2, 1000);
+          Status together = exchange_all(*set, rank, 2, 1000);
           if (rank == 0) exchanged.set_value();
           if (!together.ok()) return together;
           if (rank == 1) {
