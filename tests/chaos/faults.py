@@ -22,8 +22,8 @@ class Blow:
     """What has been done to a job, and what must follow.
 
     at: when, in nanoseconds of CLOCK_MONOTONIC; None if nothing need be detected. victims: the ranks that were struck. The
-    others must raise a sentence that names one of them, with host and process if `exact`, and one of the causes; only if they get
-    the time to, unless `all_raise`. code: hvdrun's, None if any but 0 will do. first: what its report must have, after the name of
+    others must raise a sentence that names one of them, with host and process if `exact`, or any rank if `follows`, and one of the
+    causes; only if they get the time to, unless `all_raise`. code: hvdrun's, None if any but 0 will do. first: what its report must have, after the name of
     a victim. lingers: for how many seconds something may be left after hvdrun's end. undo: what lets the victim end.
     """
 
@@ -34,6 +34,7 @@ class Blow:
     first: str = ""
     all_raise: bool = True
     exact: bool = True
+    follows: bool = False
     lingers: float = 0
     undo: object = None
 
@@ -73,8 +74,9 @@ def leave(job, chance):
     code = EXITS.get(number, 0)
     blow = death(job, victim, number, f"exited with code {code}", code or 1)
     if number == GOODBYE:
-        # Nobody died: hvdrun's first to fail is one of those that needed it.
-        blow.causes, blow.exact, blow.first = ("has shut down",), False, ""
+        # Nobody died: hvdrun's first to fail is one of those that needed it. These leave in the same way once they have raised,
+        # and a rank that was in a message or a set with one of them names that one.
+        blow.causes, blow.exact, blow.follows, blow.first = ("has shut down",), False, True, ""
     return blow
 
 

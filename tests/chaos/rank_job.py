@@ -132,6 +132,7 @@ class RankJob:
         others = [rank for rank in self.hosts if rank not in blow.victims]
         self.until(lambda: all(rank in self.failures for rank in others) or self.over(), "the survivors' errors")
         names = [self.name_of(rank) if blow.exact else f"rank {rank}" for rank in blow.victims] or [""]
+        names = ["rank "] if blow.follows else names
         if self.options.by_hand and 0 in blow.victims and not blow.exact:
             names.append("store at ")  # rank 0 has it, and one that lets nobody in can tell nobody
         for rank in others:
