@@ -21,7 +21,7 @@ class FurtherChannelSet : public ChannelSet {
   FurtherChannelSet(std::unique_ptr<ChannelSet> set, int sockets) : set_(std::move(set)), sockets_(sockets) {}
   Result<Channel*> to(int rank, Deadline deadline) override {
     set_->use_sockets(0);
-    if (const auto first = set_->to(rank, deadline); !first.ok()) return first;
+    if (auto first = set_->to(rank, deadline); !first.ok()) return first;
     set_->use_sockets(sockets_);
     return set_->to(rank, deadline);
   }
