@@ -15,6 +15,8 @@ ELASTIC = {"load": 4.4, "scenarios": {"kill": {"rounds": 20, "wrong": 0, "goal":
 SOAK = {"preset": "asan", "parts": [{"part": "programs", "done": 50, "table": [
     {"process": "rank 0", "descriptors": [31, 32], "threads": [4, 4], "pss": [100, 90]}]}]}  # fmt: skip
 
+RESETS = {"resets": 200, "table": [{"process": "hvdrun", "descriptors": [2, 2], "threads": [1, 1], "pss": [9, 12]}]}
+
 
 class TabulateResults(unittest.TestCase):
     def rows(self, *contents, code=0):
@@ -30,11 +32,12 @@ class TabulateResults(unittest.TestCase):
 
     def test_each_kind_of_file_gets_a_table(self):
         one, many = {"program": "c", "fault": "abort", "ranks": 2, "load": 1, **FAULT}, {"program": "jax", "ranks": 4, "load": 2, "faults": {"stop": FAULT}}
-        lines = [[cell.strip() for cell in row] for row in self.rows(one, ELASTIC, many, SOAK)]
+        lines = [[cell.strip() for cell in row] for row in self.rows(one, ELASTIC, many, SOAK, RESETS)]
         self.assertIn(["c, abort", "2", "3", "1", "8, 36, 40", "-", "8, 36, 40", "1", "0.json"], lines)
         self.assertIn(["jax, stop", "4", "3", "1", "8, 36, 40", "-", "8, 36, 40", "2", "2.json"], lines)
         self.assertIn(["kill", "20", "0", "8, 9, 40", "-", "-", "0.15 s", "**missed**", "4", "1.json"], lines)
         self.assertIn(["asan, programs", "50", "rank 0", "31 to 32", "4 to 4", "100 to 90", "-10", "3.json"], lines)
+        self.assertIn(["elastic, resets", "200", "hvdrun", "2 to 2", "1 to 1", "9 to 12", "+3", "4.json"], lines)
         self.assertEqual(sum(line[0] == "---" for line in lines), 3)
 
     def test_a_file_of_something_else_is_refused_and_named(self):

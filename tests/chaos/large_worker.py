@@ -23,6 +23,7 @@ NORMS, CHANNELS = 53, 501  # batch normalizations, and channels of each on avera
 ELEMENTS = int(sys.argv[1]) if len(sys.argv) > 1 else 158_760
 REPLAYED = -(-ELEMENTS // EACH)  # of each tensor
 DIES_BEFORE = 3  # steps before the first "step" is told, so that usual times are known
+LATER = 4  # steps of a later plan, after which the usual time of those behind the first is told
 
 
 class Model(torch.nn.Module):
@@ -87,6 +88,8 @@ def train(state):
             took.append(time.monotonic_ns() - began)
             if len(took) == (DIES_BEFORE if plan == 1 else 1):
                 tell("step", plan=plan)
+            if plan > 1 and len(took) == LATER:
+                tell("usual", plan=plan, usual=statistics.median(took[1:]))
             if over:
                 return
     except (elastic.HorovodInternalError, elastic.HostsUpdatedInterrupt) as error:
