@@ -22,9 +22,9 @@ class Blow:
     """What has been done to a job, and what must follow.
 
     at: when, in nanoseconds of CLOCK_MONOTONIC; None if nothing need be detected. victims: the ranks that were struck. The
-    others must raise a sentence that names one of them, with host and process if `exact`, or any rank if `follows`, and one of the
-    causes; only if they get the time to, unless `all_raise`. code: hvdrun's, None if any but 0 will do. first: what its report must have, after the name of
-    a victim. lingers: for how many seconds something may be left after hvdrun's end. undo: what lets the victim end.
+    others must raise a sentence that names one of them, with host and process if `exact`, or if `follows` a rank that has raised
+    before, and one of the causes; only if they get the time to, unless `all_raise`. code: hvdrun's, None if any but 0 will do.
+    first: what its report must have, after the name of a victim. lingers: for how many seconds something may be left after hvdrun's end. undo: what lets the victim end.
     """
 
     at: object

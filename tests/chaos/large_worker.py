@@ -1,8 +1,8 @@
 """A worker as worker.py, but with PyTorch and a model as large as ResNet-50: 161 tensors with 25.6 million parameters, 53 times
 three buffers, and SGD with momentum. It commits each step, which copies 204 MB. Usage: large_worker.py [ELEMENTS], of each tensor
 
-Each rank makes buffers of its own, as batch normalization does; at the beginning of a plan they are equal. Gradients are those of training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth
-element, which cost no time and follow from the replay of these elements alone.
+Each rank makes buffers of its own, as batch normalization does; at the beginning of a plan they are equal. Gradients are those of
+training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth element, which cost no time and follow from the replay of these elements alone.
 """
 
 import os

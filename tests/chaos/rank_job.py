@@ -132,14 +132,14 @@ class RankJob:
         others = [rank for rank in self.hosts if rank not in blow.victims]
         self.until(lambda: all(rank in self.failures for rank in others) or self.over(), "the survivors' errors")
         names = [self.name_of(rank) if blow.exact else f"rank {rank}" for rank in blow.victims] or [""]
-        names = ["rank "] if blow.follows else names
         if self.options.by_hand and 0 in blow.victims and not blow.exact:
             names.append("store at ")  # rank 0 has it, and one that lets nobody in can tell nobody
         for rank in others:
-            _, sentence = self.failures.get(rank, (0, "nothing"))
-            right = any(name in sentence for name in names) and any(cause in sentence for cause in blow.causes)
+            moment, sentence = self.failures.get(rank, (0, "nothing"))
+            earlier = [f"rank {other} " for other in others if blow.follows and self.failures.get(other, (moment,))[0] < moment]
+            right = any(name in sentence for name in names + earlier) and any(cause in sentence for cause in blow.causes)
             if not right and (blow.all_raise or rank in self.failures):
-                self.complaints.append(f'rank {rank} said "{sentence}", not {" or ".join(names)} and {" or ".join(blow.causes)}')
+                self.complaints.append(f'rank {rank} said "{sentence}", not {" or ".join(names + earlier)} and {" or ".join(blow.causes)}')
         return [(self.failures[rank][0] - blow.at) / 1e6 for rank in others if rank in self.failures]
 
     def process_of(self, rank):
