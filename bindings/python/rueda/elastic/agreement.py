@@ -45,7 +45,7 @@ class Standing:
     def taken(self) -> None:
         """Notes that this rank has the root's state."""
         self.shared, self.generation, self.commits = True, self.generation_of_root, self.commits_of_root
-        self.receivers = None  # of a sync that the program calls itself
+        self.receivers = None  # a sync that the program calls itself is for all ranks
         self.point, self.clean = self.point_of_root, self.by_steps
 
     def committed(self) -> None:

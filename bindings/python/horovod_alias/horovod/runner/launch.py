@@ -16,7 +16,8 @@ _FAILED = "Horovod detected that one or more processes exited with non-zero stat
 
 def run_commandline():
     """The command horovodrun. In an elastic job one failure is enough to blacklist a host, and the others are interrupted for
-    a new worker as soon as it is started, unless flags say otherwise, and a job that fails says so in Horovod's words; every other job is as hvdrun starts it."""
+    a new worker as soon as it is started, unless flags say otherwise, and a job that fails says so in Horovod's words. Every
+    other job is as hvdrun starts it."""
     become("hvdrun", "--horovod-defaults")
 
 

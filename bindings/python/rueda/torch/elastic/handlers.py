@@ -24,7 +24,7 @@ class StateHandler:
     """
 
     root_rank = 0
-    _is_large = False  # whether a rank that has the root's commit already calls receive_rest() and save_rest() instead of the others
+    _is_large = False  # whether a rank at the root's commit calls receive_rest() and save_rest() instead of receive() and save()
 
     def __init__(self, value: Any):
         self.value = value

@@ -34,13 +34,13 @@ _NOBODY: Any = types.SimpleNamespace(included=lambda: False)
 
 @contextlib.contextmanager
 def _set_of_receivers(standing: Standing) -> Iterator[Optional[ProcessSet]]:
-    """The process set of the ranks that receive models and optimizers; None if that are all ranks. Every rank calls this, so that
-    all find out alike whether sets can be made."""
-    if standing.receivers is None or len(standing.receivers) == size() > 1:
-        yield None
-        return
-    if len(standing.receivers) == 1:
+    """The process set of the ranks that receive models and optimizers; None if all ranks do. Every rank calls this, so that all
+    find out alike whether sets can be made."""
+    if standing.receivers is not None and len(standing.receivers) == 1:
         yield _NOBODY
+        return
+    if standing.receivers is None or len(standing.receivers) == size():
+        yield None
         return
     try:
         receivers = add_process_set(standing.receivers, "elastic.receivers")
@@ -181,7 +181,7 @@ class TorchState(ObjectState):
 
     def _is_at_commit(self) -> bool:
         large = [handler for handler in self._handlers.values() if handler._is_large]
-        own = all(type(handler).__module__ == StateHandler.__module__ for handler in large)  # others' know nothing of receive_rest()
+        own = all(type(handler).__module__ == StateHandler.__module__ for handler in large)  # a class of the program's has no receive_rest()
         return bool(large) and own and all(handler.is_as_saved() for handler in large) and not super()._wants_sync()
 
     def _failed(self) -> None:
@@ -223,7 +223,7 @@ class TorchState(ObjectState):
         self._take(received)
 
     def _save_received(self) -> None:
-        """A rank that has the root's commit already has its models and optimizers, too, buffers apart."""
+        """Saves everything, or only what a rank at the root's commit has received: buffers, small and plain values."""
         if self._standing.receivers is None or not self._standing.shared:
             return self.save()
         _settle()
