@@ -28,6 +28,7 @@ void ElasticJob::obey() {
   for (auto orders = membership_.take_orders(); !orders.empty(); orders = membership_.take_orders()) {
     for (const auto& order : orders) std::visit([this](const auto& one) { obey(one); }, order);
   }
+  if (discovery_) discovery_->need(membership_.waits());
   const auto next = membership_.next_tick();
   if (!next) return tick_timer_.cancel();
   const auto now = std::chrono::duration_cast<milliseconds>(SteadyClock::now() - began_);

@@ -5,6 +5,7 @@
 //   start -> the agent introduces itself -> kStart -> kStartOne -> kOutput ... kExited, both streams ended -> judge
 //                                                        ^                                                      |
 //                                                        +--- 1 s after it began, later after failures, --------+
+//                                                             sooner if the job waits for hosts,
 //                                                             and at once if run_now was called
 //
 // The list is needed once at the start, so a first run that fails ends the job. Later a script may fail for a while, as
@@ -35,6 +36,7 @@ constexpr milliseconds kBetween{100};  // at least, behind a run that takes long
 constexpr milliseconds kNewAgent{1000};
 constexpr milliseconds kDies{10000};  // after SIGKILL
 constexpr milliseconds kLongestBackOff{30000};
+constexpr milliseconds kMostHaste{60000};  // then more runs would hardly find a host sooner, and may cost their owner
 constexpr int kMostDoublingsOfBackOff = 5;
 constexpr size_t kMostErrors = 4096;  // bytes of its stderr; the last line is quoted
 
@@ -55,6 +57,10 @@ std::vector<std::string> words_for(const std::string& command) {
 
 milliseconds rest_after_success(milliseconds every, milliseconds took) {
   return std::max(every - took, std::min(every, kBetween));
+}
+
+milliseconds interval_in_need(milliseconds every, milliseconds took) {
+  return std::min(every, std::max(every / 4, 2 * took));
 }
 
 milliseconds rest_after_failures(milliseconds every, int failures) {
@@ -109,6 +115,14 @@ void HostDiscovery::run_again(milliseconds after) {
 void HostDiscovery::run_now() {
   asked_ = true;
   if (resting_) run_again(milliseconds(0));
+}
+
+void HostDiscovery::need(bool more) {
+  if (more == in_need_since_.has_value()) return;
+  in_need_since_.reset();
+  if (!more) return;
+  in_need_since_ = SteadyClock::now();
+  run_now();
 }
 
 void HostDiscovery::run() {
@@ -171,7 +185,8 @@ void HostDiscovery::judge() {
   if (!hosts.ok()) return fail(hosts.status().sentence());
   failures_ = 0;
   const auto took = std::chrono::duration_cast<milliseconds>(SteadyClock::now() - run.began);
-  run_again(rest_after_success(script_.every, took));
+  const bool in_need = in_need_since_ && SteadyClock::now() - *in_need_since_ < kMostHaste;
+  run_again(rest_after_success(in_need ? interval_in_need(script_.every, took) : script_.every, took));
   if (last_ && *last_ == hosts.value()) return;
   last_ = std::move(hosts).value();
   events_.listed(*last_);

@@ -19,6 +19,9 @@ inline constexpr size_t kMostDiscovered = 1u << 20;
 /// Returns how long after a good run, which took `took`, the next one begins: `every` after its start, and in any case
 /// 100 ms after its end, or `every` if that is shorter.
 std::chrono::milliseconds rest_after_success(std::chrono::milliseconds every, std::chrono::milliseconds took);
+/// Returns the interval while the job waits for hosts: a quarter of `every`, but at least twice the time of the last
+/// run, which took `took`, and at most `every`.
+std::chrono::milliseconds interval_in_need(std::chrono::milliseconds every, std::chrono::milliseconds took);
 /// Returns how long after the last of so many failures, 1 or more with no good run between them, the next run begins:
 /// `every` after the first, then twice as long each time up to 32 times `every`, and at most 30 s or `every`.
 std::chrono::milliseconds rest_after_failures(std::chrono::milliseconds every, int failures);
@@ -51,6 +54,8 @@ class HostDiscovery {
   Status start();
   /// Runs the script without waiting for its next time, or once more if it runs at this moment.
   void run_now();
+  /// Says whether the job has too few hosts to go on. Then the script runs at once, and more often for a minute.
+  void need(bool more);
   /// Ends script and agent. May be called again.
   void end();
   bool over() const { return over_; }
@@ -88,6 +93,7 @@ class HostDiscovery {
   std::optional<std::vector<HostSlots>> last_;
   bool resting_ = false;  // timer_ starts the next run
   bool asked_ = false;    // by `run_now`, since the last run began
+  std::optional<SteadyClock::time_point> in_need_since_;
   bool ending_ = false;
   bool over_ = false;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace rueda::core::launcher {
@@ -42,12 +43,18 @@ const HostRoster::Host* HostRoster::find(const std::string& host) const {
 }
 
 void HostRoster::list(const std::vector<HostSlots>& hosts) {
-  for (Host& known : hosts_) known.listed = false;
+  std::set<std::string> before;
+  for (Host& known : hosts_) {
+    if (std::exchange(known.listed, false)) before.insert(known.host.name);
+  }
   for (const HostSlots& one : hosts) {
     Host* known = find(one.name);
     if (known == nullptr) {
       known = &hosts_.emplace_back();
       known->lost = true;
+    }
+    if (!before.contains(one.name)) {  // so it came back, perhaps repaired
+      for (auto& [slot, rest] : known->rests) rest.from = Time(0);
     }
     known->host = one;
     known->listed = true;

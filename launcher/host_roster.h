@@ -32,7 +32,8 @@ class HostRoster {
   HostRoster(const std::vector<HostSlots>& hosts, BlacklistRules rules, uint64_t seed);
 
   /// Hosts keep their order, new ones go to the end. A new host may be used once it is `reached`, as may one that is
-  /// lost. Those given to the constructor are reached.
+  /// lost. Those given to the constructor are reached. The slots of a host that was left out and comes back do not rest
+  /// any more; the failures still count for the next rest, and for the blacklist.
   void list(const std::vector<HostSlots>& hosts);
   void lose(const std::string& host);
   /// The host answers.

@@ -37,6 +37,13 @@ TEST_CASE("an interval below 100 ms is the least rest, too") {
   CHECK(rest_after_success(milliseconds(10), milliseconds(500)) == milliseconds(10));
 }
 
+TEST_CASE("while the job waits for hosts the interval is a quarter, or twice what a run takes, and never longer") {
+  CHECK(interval_in_need(milliseconds(1000), milliseconds(0)) == milliseconds(250));
+  CHECK(interval_in_need(milliseconds(1000), milliseconds(125)) == milliseconds(250));
+  CHECK(interval_in_need(milliseconds(1000), milliseconds(300)) == milliseconds(600));
+  CHECK(interval_in_need(milliseconds(1000), milliseconds(9000)) == milliseconds(1000));
+}
+
 TEST_CASE("after failures in a row the script rests for one interval, then twice as long each time, at most 30 s") {
   const auto in_seconds = [](const std::vector<int>& seconds) {
     Rests rests;

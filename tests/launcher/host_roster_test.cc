@@ -26,3 +26,19 @@ TEST_CASE("a blacklisted host rests MIN*2^n and up to MIN more, at most MAX") {
     CHECK(roster.usable("a", 0));
   }
 }
+
+TEST_CASE("slots of a host that comes back to the list do not rest any more, and its failures still count") {
+  const std::vector<HostSlots> both = {{"a", 1}, {"b", 1}};
+  HostRoster roster(both, {3, milliseconds(60000), std::nullopt}, 7);
+  const auto from = [&roster] { return roster.slots()[1].from.count(); };
+  CHECK(roster.charge("b", 0, milliseconds(100)).empty());
+  CHECK(from() == 2100);
+  roster.list(both);
+  CHECK(from() == 2100);
+  roster.list({{"a", 1}});
+  roster.list(both);
+  CHECK(from() == 0);
+  CHECK(roster.charge("b", 0, milliseconds(200)).empty());
+  CHECK(from() == 4200);
+  CHECK_THAT(roster.charge("b", 0, milliseconds(300)), Contains("host b gets no more workers"));
+}

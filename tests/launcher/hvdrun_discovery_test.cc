@@ -182,6 +182,33 @@ TEST_CASE("hvdrun --signal-hosts has the script run at once, however long its in
   run.wait_for_all_to_end();
 }
 
+TEST_CASE("a job that waits for slots has the script run at once, however long its interval is") {
+  const std::string both = "localhost:1\n127.0.0.1:1\n";
+  const HostList list(both);
+  const std::string gate = list.path() + ".gate";
+  // A run that finds the gate ends once the test has come there, too.
+  HvdrunProcess run({"-np", "2", "--min-np", "2", "--discovery-interval", "100000", "--discovery-timeout", "100000",
+                     "--host-discovery-script", list.script() + "; test ! -p " + gate + " || echo listed >" + gate,
+                     "sh", "-c",
+                     "case $RUEDA_WORKER_ID in 0) exec $0 join over join bye;; 1) exec $0 join pause;; "
+                     "*) exec $0 join bye;; esac",
+                     RUEDA_LAUNCHER_RANK});
+  for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  list.replace("localhost:1\n");
+  HvdrunProcess told({"--signal-hosts", std::to_string(run.pid())});
+  CHECK(told.wait() == 0);
+  std::string said;
+  std::ifstream(gate) >> said;
+  CHECK(said == "listed");
+  REQUIRE(::unlink(gate.c_str()) == 0);
+  list.replace(both);
+  REQUIRE(kill(run.process_of_worker(1), SIGKILL) == 0);
+  run.read_until("[2]<stdout>:plan 2 rank 1 of 2");
+  CHECK(run.wait() == 0);
+  run.wait_for_all_to_end();
+}
+
 TEST_CASE("a run that may have read the list before it changed is followed by another one at once") {
   const HostList list("localhost:2\n");
   const std::string gate = list.path() + ".gate", runs = list.path() + ".runs";
