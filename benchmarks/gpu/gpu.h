@@ -55,8 +55,12 @@ double quantile(std::vector<double> values, double share);
 /// Those of the plug-in, or of the image in the file.
 void measure_kernels(const std::string& file);
 void measure_launches();
+/// Sums of small tensors, which are packed; fails if they do not go by NCCL, unless RUEDA_NCCL is 0.
+void show_packing();
 void measure_rate(size_t bytes);
-void measure_death(const std::string& file);
+/// The last rank dies at the place, `making`, `first` or `steady`, and says when in the file; the others say how long
+/// after that they were told.
+void measure_death(const std::string& place, const std::string& file);
 void look_idle();
 
 }  // namespace rueda::gpu_speed

@@ -14,12 +14,16 @@ int main(int argc, char** argv) {
     measure_launches();
   } else if (mode == "rate" && argc > 2) {
     measure_rate(std::strtoull(argv[2], nullptr, 10));
-  } else if (mode == "death" && argc > 2) {
-    measure_death(argv[2]);
+  } else if (mode == "death" && argc > 3) {
+    measure_death(argv[2], argv[3]);
+  } else if (mode == "packing") {
+    show_packing();
   } else if (mode == "idle") {
     look_idle();
   } else {
-    std::fprintf(stderr, "gpu_speed kernels [FATBIN] | launches | rate BYTES | death FILE | idle\n");
+    std::fprintf(
+        stderr,
+        "gpu_speed kernels [FATBIN] | launches | packing | rate BYTES | death making|first|steady FILE | idle\n");
     return 2;
   }
   return 0;
