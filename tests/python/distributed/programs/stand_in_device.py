@@ -10,7 +10,6 @@ import os
 import pathlib
 
 import torch
-from torch.utils import cpp_extension
 
 NAME = os.environ.get("TEST_DEVICE", "standin")
 IS_REACHED = NAME == "cuda" or "RUEDA_CUDA_LIBRARY" in os.environ
@@ -55,6 +54,8 @@ class _Device:
 
 def build(folder):
     """Compiles the device once for all processes that name this folder in STAND_IN_DEVICE."""
+    from torch.utils import cpp_extension
+
     source = pathlib.Path(__file__).with_suffix(".cc")
     cpp_extension.load(NAME, [str(source)], ["-w", "-O1"], build_directory=str(folder), is_python_module=False)
     return pathlib.Path(folder, f"{NAME}.so")
