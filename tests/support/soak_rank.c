@@ -4,8 +4,9 @@
  *   soak_rank failures COUNT           submits operations that fail, each in one of several ways
  *   soak_rank programs SECONDS [SEED]  runs random programs of operations, and checks every number
  *
- *   soak {"done": N, "descriptors": N, "threads": N, "pss": KIB}  some fifty times
- *   wrong WHAT                                                    a result, or a code, is wrong */
+ *   soak {"done": N, "descriptors": N, "threads": N, "pss": KIB}  some fifty times; under a sanitizer with "allocated":
+ * KIB, since a sanitizer's own tables count in Pss wrong WHAT                                                    a
+ * result, or a code, is wrong */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,10 +54,17 @@ static long pss_kib(void) {
   return kib;
 }
 
+/* What the program has from malloc and new, as ASan and TSan count it; absent in other builds. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
 static void report(long done) {
   const int descriptors = entries_of("/proc/self/fd") - 1; /* without the one that reads the folder */
-  printf("soak {\"done\": %ld, \"descriptors\": %d, \"threads\": %d, \"pss\": %ld}\n", done, descriptors,
+  printf("soak {\"done\": %ld, \"descriptors\": %d, \"threads\": %d, \"pss\": %ld", done, descriptors,
          entries_of("/proc/self/task"), pss_kib());
+  if (__sanitizer_get_current_allocated_bytes != NULL) {
+    printf(", \"allocated\": %zu", __sanitizer_get_current_allocated_bytes() / 1024);
+  }
+  printf("}\n");
   fflush(stdout);
 }
 
