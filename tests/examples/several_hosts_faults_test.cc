@@ -31,11 +31,6 @@ class Training {
     REQUIRE(kill(pid, SIGKILL) == 0);
   }
 
-  // Drops everything that the host sends, without an error: no frame fits into the bucket.
-  void mute(int host) const {
-    static_cast<void>(lab_.shell(host, "tc qdisc replace dev eth0 root tbf rate 8bit burst 10 latency 1ms"));
-  }
-
   // Checks that hvdrun and a survivor name the rank and the cause, and that no process is left on node1.
   void expect_end(int exit_code, const std::string& rank, const std::string& cause) {
     CHECK(run_.wait() == exit_code);
@@ -109,7 +104,7 @@ TEST_CASE("cutting a cable ends the training on both sides") {
 TEST_CASE("hvdrun gives up a host that receives but cannot send, and that host ends its own ranks") {
   NetLab::skip_without();
   Training training;
-  training.mute(1);
+  training.lab().mute(1);
   training.expect_end(1, "rank 3 (host node2, pid ", "lost with its host, which has been silent for 5 s");
   training.wait_until_clean(1);
 }
@@ -117,7 +112,7 @@ TEST_CASE("hvdrun gives up a host that receives but cannot send, and that host e
 TEST_CASE("hvdrun gives up a host that sends but receives nothing, and that host ends its own ranks") {
   NetLab::skip_without();
   Training training;
-  training.mute(0);
+  training.lab().mute(0);
   training.expect_end(1, "rank 3 (host node2, pid ",
                       "lost with its host, which has ");  // the reason depends on which side notices first
   training.wait_until_clean(1);

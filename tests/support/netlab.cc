@@ -94,6 +94,11 @@ std::string place(const std::string& file, pid_t keeper) { return "/proc/" + std
 // The bridge's end of a host's cable.
 std::string port_name(int host, int network) { return "port" + std::to_string(network) + "." + std::to_string(host); }
 
+// Has all that leaves a network device be lost: no frame fits into the bucket.
+std::string lose_all_on(const std::string& device) {
+  return "tc qdisc replace dev " + device + " root tbf rate 8bit burst 10 latency 1ms";
+}
+
 std::string process_namespace(const std::string& pid) {
   std::error_code gone;
   return fs::read_symlink("/proc/" + pid + "/ns/pid", gone).string();
@@ -251,6 +256,14 @@ void NetLab::write_file(int host, const std::string& path, const std::string& te
 
 void NetLab::unplug(int host, int network) const {
   run_in_network(state_->bridge, "ip link set " + port_name(host, network) + " down");
+}
+
+void NetLab::mute(int host, int network) const {
+  run_in_network(state_->keepers.at(static_cast<size_t>(host)), lose_all_on("eth" + std::to_string(network)));
+}
+
+void NetLab::deafen(int host, int network) const {
+  run_in_network(state_->bridge, lose_all_on(port_name(host, network)));
 }
 
 void NetLab::cut(int host, int network) const {

@@ -56,6 +56,10 @@ class NetLab {
   void write_file(int host, const std::string& path, const std::string& text) const;
   /// Pulls the host's cable out of the bridge (three hosts or more): its interface stays up, and hears nothing.
   void unplug(int host, int network = 0) const;
+  /// Has all that the host sends be lost, without an error; it still receives.
+  void mute(int host, int network = 0) const;
+  /// Has all that is sent to the host be lost (three hosts or more); what it sends still arrives.
+  void deafen(int host, int network = 0) const;
   /// Takes the host's interface down: what was on the way is lost, and nobody is told.
   void cut(int host, int network = 0) const;
   /// Ends every process of the host at once, and its interfaces with them.

@@ -2,6 +2,9 @@
 // and obeys the lines of its stdin until that ends; the hosts end with it. Usage: netlab HOSTS
 //
 //   cut N          takes down the host's network, and nobody is told
+//   unplug N       pulls its cable (three hosts or more, as for deafen)
+//   mute N         has all that it sends be lost
+//   deafen N       has all that is sent to it be lost
 //   kill N         ends every process of the host at once
 //   processes N    answers with the names of what runs there
 //
@@ -11,6 +14,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -20,18 +24,23 @@ namespace {
 
 using rueda::test::NetLab;
 
+const std::map<std::string, void (*)(NetLab&, int)> kStrikes = {
+    {"cut", [](NetLab& lab, int host) { lab.cut(host); }},
+    {"unplug", [](NetLab& lab, int host) { lab.unplug(host); }},
+    {"mute", [](NetLab& lab, int host) { lab.mute(host); }},
+    {"deafen", [](NetLab& lab, int host) { lab.deafen(host); }},
+    {"kill", [](NetLab& lab, int host) { lab.kill_host(host); }},
+};
+
 std::string obey(NetLab& lab, const std::string& line) {
   std::istringstream words(line);
   std::string order;
   int host = -1;
   words >> order >> host;
-  if (order == "cut") {
-    lab.cut(host);
-    return "cut";
-  }
-  if (order == "kill") {
-    lab.kill_host(host);
-    return "killed";
+  const auto strike = kStrikes.find(order);
+  if (strike != kStrikes.end()) {
+    strike->second(lab, host);
+    return order;
   }
   if (order != "processes") throw std::runtime_error("unknown order: " + line);
   std::string names;

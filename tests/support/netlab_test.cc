@@ -37,6 +37,23 @@ TEST_CASE("a lab with a rate shapes what leaves its hosts") {
   }
 }
 
+TEST_CASE("nothing leaves a mute host, and nothing reaches a deaf one") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  const auto packets = [&lab](int host, int column) {  // of /proc/net/dev: 3 received, 11 sent
+    return lab.shell(host, "awk '/eth0:/ {print $" + std::to_string(column) + "}' /proc/net/dev");
+  };
+  lab.mute(1);
+  lab.deafen(2);
+  const auto from_talker = packets(0, 11), from_mute = packets(1, 11), to_deaf = packets(2, 3);
+  // A first frame to an address is the question for its card.
+  static_cast<void>(lab.run(0, {"bash", "-c", "echo >/dev/udp/" + NetLab::address(2) + "/9"}));
+  static_cast<void>(lab.run(1, {"bash", "-c", "echo >/dev/udp/" + NetLab::address(0) + "/9"}));
+  CHECK(packets(0, 11) != from_talker);
+  CHECK(packets(1, 11) == from_mute);
+  CHECK(packets(2, 3) == to_deaf);
+}
+
 TEST_CASE("a killed host has no processes, and the others live on") {
   NetLab::skip_without();
   NetLab lab({.hosts = 2});
