@@ -103,18 +103,22 @@ void HostLink::meet(const Message& message) {
 // hvdrun that is only stopped (Ctrl-Z) must not lose its ranks.
 void HostLink::ping() { send({MessageType::kPing, -1, share_.here ? 0 : silence_.count(), {}}); }
 
+// A pong comes right after its ping, so the limit ends just after a look: the last look is then, not an interval later.
 void HostLink::watch_silence() {
   if (silence_.count() == 0) return;
-  silence_timer_.start(silence_ / kPingsPerSilence, [this] {
+  const auto left = std::chrono::ceil<milliseconds>(heard_ + longest_silence() - SteadyClock::now());
+  silence_timer_.start(std::clamp(left, milliseconds(0), silence_ / kPingsPerSilence), [this] {
     if (!link_open_) return;
-    const milliseconds limit = starting_ ? std::max(silence_, kFindsStore) : silence_;
-    if (SteadyClock::now() - heard_ > limit) {
+    const milliseconds limit = longest_silence();
+    if (SteadyClock::now() - heard_ >= limit) {
       return give_up(fmt::format("has been silent for {} s", std::chrono::duration<double>(limit).count()));
     }
     ping();
     watch_silence();
   });
 }
+
+milliseconds HostLink::longest_silence() const { return starting_ ? std::max(silence_, kFindsStore) : silence_; }
 
 bool HostLink::heard_lately() const {
   return share_.here || silence_.count() == 0 || SteadyClock::now() - heard_ < silence_ * 2 / kPingsPerSilence;

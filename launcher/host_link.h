@@ -64,6 +64,7 @@ class HostLink {
   void lose(std::string why);
   std::string explain() const;
   void watch_silence();
+  std::chrono::milliseconds longest_silence() const;
   void read_errors();
   void take_error_line(const LinePiece& piece);
   void leave_when_over();
