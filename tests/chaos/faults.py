@@ -11,6 +11,7 @@ from holding import freezer
 from rank_job import PATIENCE
 
 PAUSE = 1.5  # seconds
+LOST = "lost with its host"
 GOES = 5.0  # seconds within which nothing may be left once nobody is there to wait for it
 GOODBYE = signal.SIGRTMIN + 1  # has a rank of C leave early by exit(0), which says goodbye to the others
 EXITS = {signal.SIGRTMIN: 0, signal.SIGUSR2: 3}  # these have a rank leave early without one, with a code
@@ -132,9 +133,25 @@ def kill_of_host(name):
         victims = [rank for rank in job.hosts if job.hosts[rank] == host]
         if not started(job, chance):
             return None
-        at, lost = time.monotonic_ns(), f"lost with its host, which has lost its {name}"
+        at, lost = time.monotonic_ns(), f"{LOST}, which has lost its {name}"
         os.kill(job.launcher_of(victims[0], name), signal.SIGKILL)
         return Blow(at, victims, (lost,), 1, lost, lingers=GOES)
+
+    return strike
+
+
+def lose_host(*orders):
+    """A fault of another host than hvdrun's, by orders to the lab. The others must all name that host."""
+
+    def strike(job, chance):
+        host = chance.choice(sorted(set(job.hosts.values()) - {job.hosts[0]}))
+        victims = [rank for rank in job.hosts if job.hosts[rank] == host]
+        if not started(job, chance, 1):
+            return None
+        at = time.monotonic_ns()
+        for order in orders:
+            job.room.tell(f"{order} {job.room.index(host)}")
+        return Blow(at, victims, (LOST,), 1, LOST, lingers=GOES)
 
     return strike
 
@@ -197,12 +214,17 @@ def few_descriptors(job, chance):
 
 @dataclasses.dataclass
 class Fault:
-    """strike: the function. two_hosts: whether the job is on two hosts, by names of this machine. by_hand: whether there is
-    such a thing without hvdrun."""
+    """strike: the function. two_hosts: whether the job is on two hosts, by names of this machine. lab: how many hosts it has that
+    are namespaces with an sshd each, if it is not on this machine. by_hand: whether there is such a thing without hvdrun."""
 
     strike: object
     two_hosts: bool = False
     by_hand: bool = True
+    lab: int = 0
+
+    def hosts(self, ranks):
+        """The names of a job's hosts."""
+        return [f"node{host + 1}" for host in range(self.lab)] or ["localhost", "127.0.0.1"][: 2 if self.two_hosts and ranks > 1 else 1]
 
 
 ALL = {
@@ -217,4 +239,10 @@ ALL = {
     "agent": Fault(kill_of_host("agent"), two_hosts=True, by_hand=False),
     "garbage": Fault(garbage, two_hosts=True),
     "descriptors": Fault(few_descriptors),
+    "lose-host": Fault(lose_host("cut", "kill"), by_hand=False, lab=3),
+    "end-host": Fault(lose_host("kill"), by_hand=False, lab=3),
+    "cut-host": Fault(lose_host("cut"), by_hand=False, lab=3),
+    "mute-host": Fault(lose_host("mute"), by_hand=False, lab=3),
+    "deaf-host": Fault(lose_host("deafen"), by_hand=False, lab=3),
+    "split": Fault(lose_host("unplug"), by_hand=False, lab=3),
 }

@@ -1,4 +1,4 @@
-"""Hosts for an elastic job: namespaces with a network, an sshd and a host name each, made by tests/support/netlab.h."""
+"""Hosts for a job: namespaces with a network, an sshd and a host name each, made by tests/support/netlab.h."""
 
 import subprocess
 
@@ -10,10 +10,11 @@ class Unavailable(RuntimeError):
 class Lab:
     """Hosts, node1, node2 and so on. hvdrun runs on the first. Has the methods of job.Room."""
 
-    def __init__(self, program, hosts=2):
-        """program: the lab's, of a build. hosts: how many."""
+    def __init__(self, program, hosts=2, room=None):
+        """program: the lab's, of a build. hosts: how many. room: whose /dev/shm they have, if not the machine's."""
+        self._room, words = room, [str(program), str(hosts)]
         try:
-            self._process = subprocess.Popen([str(program), str(hosts)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self._process = subprocess.Popen(room.command("/", words) if room else words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         except OSError as error:
             raise Unavailable(f"{program}: {error.strerror}; scripts/demo builds it") from None
         self._on = [self._process.stdout.readline().split() for _ in range(hosts)]
@@ -55,8 +56,9 @@ class Lab:
         return subprocess.run(self.on(self.index(host), ["test", "-e", f"/proc/{pid}"])).returncode == 0
 
     def left(self):
-        """What still runs on the hosts."""
-        return [f"{name} on node{host + 1}" for host in range(len(self._on)) for name in self.tell(f"processes {host}").split()]
+        """What still runs on the hosts, and what is in their /dev/shm if they have a room's."""
+        found = [f"{name} on node{host + 1}" for host in range(len(self._on)) for name in self.tell(f"processes {host}").split()]
+        return found + (self._room.left() if self._room else [])
 
     def close(self):
         """Ends the hosts."""

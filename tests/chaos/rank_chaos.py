@@ -2,6 +2,7 @@
 scripts/chaos, which says more."""
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import sys
 
 import faults
 import job
+import lab
 import rank_job
 
 
@@ -28,7 +30,10 @@ def reported(one, blow, code):
 def run_round(number, fault, options, room):
     """Returns the job, after how many milliseconds each survivor raised, and after how many nothing was left."""
     kind, chance = faults.ALL[fault], random.Random(f"{options.seed}/{number}")
-    one = rank_job.RankJob(number, options, room, kind.two_hosts and options.ranks > 1)
+    if kind.lab and not isinstance(room, lab.Lab):
+        with contextlib.closing(lab.Lab(os.path.join(options.bin, "netlab"), kind.lab, room)) as hosts:  # new ones, since a fault destroys them
+            return run_round(number, fault, options, hosts)
+    one = rank_job.RankJob(number, options, room, kind.hosts(options.ranks))
     blow = kind.strike(one, chance)
     raised = one.until_raised(blow) if blow and blow.at else []
     if blow and blow.undo:
@@ -47,7 +52,7 @@ def figures(values):
     """Quantiles in milliseconds, to a tenth."""
     values = sorted(value for value in values if value is not None)
     at = lambda share: round(values[min(len(values) - 1, int(share * len(values)))], 1) if values else None  # noqa: E731
-    return {"n": len(values), "p50_ms": at(0.5), "p99_ms": at(0.99), "p999_ms": at(0.999), "max_ms": at(1.0)}
+    return {"n": len(values), "p50_ms": at(0.5), "p95_ms": at(0.95), "p99_ms": at(0.99), "p999_ms": at(0.999), "max_ms": at(1.0)}
 
 
 class Row:
@@ -108,6 +113,8 @@ def parse(words):
         parser.error("--by-hand starts ranks in C; leave out --program")
     if options.by_hand and (others := [fault for fault in options.faults if not faults.ALL[fault].by_hand]):
         parser.error(f"--by-hand has no hvdrun for {', '.join(others)} to strike")
+    if fewer := [fault for fault in options.faults if faults.ALL[fault].lab > options.ranks]:
+        parser.error(f"--ranks {options.ranks} are fewer than the hosts of {', '.join(fewer)}")
     if not os.access(os.path.join(options.bin, "chaos_rank"), os.X_OK):
         sys.exit(f"chaos: no chaos_rank in {options.bin}; scripts/demo makes a release build")
     return options
@@ -154,4 +161,7 @@ def main(words):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except lab.Unavailable as error:
+        sys.exit(f"chaos: hosts of their own cannot be had here: {error}")

@@ -42,11 +42,11 @@ def program_of(options, number):
 class RankJob:
     """A job, its output lines with their times, and the complaints about it.
 
-    room: where it runs. two_hosts: whether the last rank shall be on a host of its own, by another name of this machine.
+    room: where it runs. names: its hosts. The first one has rank 0 and all but the last ranks, one for each other host.
     Other threads read the job's output; one thread uses the methods.
     """
 
-    def __init__(self, number, options, room, two_hosts):
+    def __init__(self, number, options, room, names):
         self.room, self.options, self.program = room, options, program_of(options, number)
         self.pids, self.failures, self.done, self.report, self.complaints, self.waits = {}, {}, {}, [], [], []
         self.changed, self.readers, self.open_streams, self.note, self.visits = threading.Condition(), [], 0, "", 0
@@ -54,9 +54,9 @@ class RankJob:
         self.temporary = self.folder / "temporary"
         self.temporary.mkdir()
         self.mark = self.folder.name
-        last = options.ranks - 1
-        self.hosts = {rank: "127.0.0.1" if two_hosts and rank == last else "localhost" for rank in range(options.ranks)}
-        self.listed = f"localhost:{last},127.0.0.1:1" if two_hosts else f"localhost:{options.ranks}"
+        of_first = options.ranks - len(names) + 1
+        self.hosts = dict(enumerate([names[0]] * of_first + names[1:]))
+        self.listed = ",".join([f"{names[0]}:{of_first}", *(f"{name}:1" for name in names[1:])])
         environment = dict(os.environ, RUEDA_LOG_LEVEL="info", OMP_NUM_THREADS="1", TF_CPP_MIN_LOG_LEVEL="2", TMPDIR=str(self.temporary),
                            TORCHINDUCTOR_CACHE_DIR=str(self.folder / "of-pytorch"),
                            PYTHONPATH=os.path.join(os.path.dirname(os.path.abspath(options.bin)), "python"), **{job.MARK: self.mark})  # fmt: skip
