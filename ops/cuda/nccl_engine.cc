@@ -99,7 +99,7 @@ Result<bool> NcclEngine::launch(const Call& call, Use use, EngineCall& host) {
   RUEDA_RETURN_IF_ERROR(order(call, work.stream));
   Status launched;
   if (by_host) {
-    launched = HierarchicalBatch(call, *nccl_sum_of(call), work.stream, communicators_, pinned_, host).run();
+    launched = HierarchicalBatch(call, *nccl_sum_of(call), work.stream, communicators_, work.pinned, host).run();
   } else if (fold) {
     const Kernels& kernels = *use.device->kernels().value();
     launched = FoldedBatch(call, *fold, kernels, work.stream, work.buffer, communicators_, host).launch();
@@ -158,10 +158,10 @@ void NcclEngine::close() {
   empty = empty && idle();
   for (auto& [device, work] : streams_) {
     empty ? work.buffer.free() : work.buffer.leave();
+    empty ? work.pinned.free() : work.pinned.leave();
     if (empty) device->give_stream(work.stream);
   }
   streams_.clear();
-  empty ? pinned_.free() : pinned_.leave();
 }
 
 /// The host does not wait for the inputs.

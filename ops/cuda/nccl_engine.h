@@ -43,6 +43,7 @@ class NcclEngine final : public core::DeviceEngine {
     CUstream stream;
     int32_t index;                                 ///< of the GPU
     FusionBuffer buffer;                           ///< has memory from the first batch on that needs it
+    PinnedPair pinned;                             ///< the same; copies in the stream may still use it
     std::shared_ptr<const core::DeviceMark> last;  ///< behind the latest batch; null before the first
   };
   /// What a set has found out at its first batch.
@@ -76,7 +77,6 @@ class NcclEngine final : public core::DeviceEngine {
   const core::DeviceEngineSettings settings_;
   Communicators communicators_;
   Registrar registrar_;  ///< the device lane's, as what follows
-  PinnedPair pinned_;
   std::map<Device*, WorkStream> streams_;
   std::map<core::SetId, Use> uses_;  ///< of sets that have run a batch
 };

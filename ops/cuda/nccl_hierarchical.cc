@@ -62,17 +62,16 @@ HostPlace HostPlace::of(const core::Team& team) {
 }
 
 Status PinnedPair::make(const core::DeviceFunctions& functions, int32_t index, size_t bytes) {
-  if (bytes_ >= bytes && functions_ == &functions && index_ == index) return {};
-  free();
+  if (bytes_ != 0) return {};
   functions_ = &functions;
   index_ = index;
   bytes_ = bytes;
   for (std::byte*& block : blocks_) {
     block = static_cast<std::byte*>(functions.allocate_pinned(functions.context, index, bytes));
-    if (block == nullptr) {
-      bytes_ = 0;
-      return core::device_error(functions, index, fmt::format("give {} bytes of pinned memory", bytes));
-    }
+    if (block != nullptr) continue;
+    Status failure = core::device_error(functions, index, fmt::format("give {} bytes of pinned memory", bytes));
+    free();
+    return failure;
   }
   return {};
 }

@@ -21,17 +21,18 @@ struct HostPlace {
   static HostPlace of(const core::Team& team);
 };
 
-/// Two blocks of the host's memory that a GPU copies to and from by itself. Made at the first use.
+/// Two blocks of the host's memory that one GPU copies to and from by itself, in one stream. Made at the first use, and
+/// kept: copies of the last batch may be in the stream when the next one begins. Owned by the device lane.
 class PinnedPair {
  public:
   PinnedPair() = default;
   ~PinnedPair() { free(); }
   PinnedPair(const PinnedPair&) = delete;
   PinnedPair& operator=(const PinnedPair&) = delete;
-  /// Returns kSystem if there is no memory.
+  /// Does nothing but at the first call. Returns kSystem if there is no memory.
   Status make(const core::DeviceFunctions& functions, int32_t index, size_t bytes);
   std::byte* block(int64_t number) const { return blocks_[static_cast<size_t>(number % 2)]; }
-  /// Once no GPU uses them.
+  /// Once the GPU does not use them any more.
   void free();
   /// Leaves them to the process.
   void leave() { blocks_ = {}; }

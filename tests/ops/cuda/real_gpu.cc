@@ -141,6 +141,8 @@ class RealGpu : public StandinCuda {
     throw std::runtime_error(function + " of a real driver does not fail on order");
   }
   void heal() override {}
+  void hold_copies(int) override { throw std::runtime_error("nobody holds up a real GPU's copies"); }
+  void let_copies_go(int) override {}
   void skip_time(std::chrono::nanoseconds) override { throw std::runtime_error("nobody moves a real GPU's clock"); }
   void begin_capture(CUstream stream, CUstreamCaptureMode mode) override {
     require(more_.begin_capture(stream, mode), "cuStreamBeginCapture");

@@ -58,6 +58,15 @@ class Control : public StandinCuda {
     state_.sticky_wanted = false;
     state_.sticky = CUDA_SUCCESS;
   }
+  void hold_copies(int device) override {
+    const std::lock_guard lock(state_.mutex);
+    state_.held_copies.insert(device);
+  }
+  void let_copies_go(int device) override {
+    const std::lock_guard lock(state_.mutex);
+    state_.held_copies.erase(device);
+    state_.changed.notify_all();
+  }
   void skip_time(std::chrono::nanoseconds time) override { skip_gpu_time(time.count()); }
   void begin_capture(CUstream stream, CUstreamCaptureMode mode) override {
     const std::lock_guard lock(state_.mutex);

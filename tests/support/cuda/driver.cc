@@ -274,7 +274,10 @@ CUresult cuMemFreeHost(void* memory) {
     {
       const std::lock_guard lock(state.mutex);
       ++state.counts.frees;
-      state.pinned.erase(reinterpret_cast<uintptr_t>(memory));
+      const auto known = state.pinned.find(reinterpret_cast<uintptr_t>(memory));
+      if (known == state.pinned.end()) return CUDA_ERROR_INVALID_VALUE;
+      std::memset(memory, 0x5a, known->second);
+      state.pinned.erase(known);
     }
     std::free(memory);
     return CUDA_SUCCESS;
@@ -288,7 +291,10 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
       return CUDA_ERROR_INVALID_VALUE;
     }
     count(&rueda::test::StandinCounts::copies);
-    return state.put(stream, [=] { std::memcpy(on_host(to), on_host(from), bytes); });
+    return state.put(stream, [=, &state, device = State::current_device()] {
+      if (!is_on_device(from)) state.pass_copy(device);
+      std::memcpy(on_host(to), on_host(from), bytes);
+    });
   });
 }
 CUresult cuGetErrorName(CUresult result, const char** name) {

@@ -46,8 +46,8 @@ struct StandinCounts {
 /// Kernels are those of the plug-in's .cu files, compiled for the host (tests/support/cuda/kernels.h). One that was not
 /// loaded by cuFuncLoad is refused.
 ///
-/// cuMemFree waits until its device is idle, as it may on a GPU. cuMemFreeHost, which may wait there too, does not. Any
-/// thread.
+/// cuMemFree waits until its device is idle, as it may on a GPU. cuMemFreeHost, which may wait there too, does not, and
+/// spoils what it frees. Any thread.
 class StandinCuda {
  public:
   virtual ~StandinCuda() = default;
@@ -75,6 +75,9 @@ class StandinCuda {
   virtual void fail(const std::string& function, int after, CUresult error, bool sticky) = 0;
   /// Ends `fail`.
   virtual void heal() = 0;
+  /// Copies from the host to the device wait in their streams, and what is behind them, until `let_copies_go`.
+  virtual void hold_copies(int device) = 0;
+  virtual void let_copies_go(int device) = 0;
   /// The clock of all GPUs moves on.
   virtual void skip_time(std::chrono::nanoseconds time) = 0;
   /// Makes a stream that records instead of running, and what it has recorded.

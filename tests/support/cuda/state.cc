@@ -105,6 +105,11 @@ void State::await_idle_if(const char* variable) {
   if (number(variable, 0) != 0) await_idle(current_device());
 }
 
+void State::pass_copy(int device) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return held_copies.count(device) == 0; });
+}
+
 /// Of the legacy stream the answer is an error while a stream that waits for it records.
 CUresult State::is_capturing(CUstream handle, CUstreamCaptureStatus* status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;

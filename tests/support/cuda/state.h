@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,14 +47,18 @@ class State {
   /// The same for this thread's device if the variable of the environment is 1.
   void await_idle_if(const char* variable);
   CUresult is_capturing(CUstream stream, CUstreamCaptureStatus* status);
+  /// Blocks while copies to the device are held.
+  void pass_copy(int device);
 
   Streams streams;
   std::mutex mutex;
+  std::condition_variable changed;
   StandinCounts counts;         ///< under the mutex, as all that follows
   std::map<int, int> contexts;  ///< by device
   std::map<CUstream, Capture> captures;
   std::map<uintptr_t, size_t> pinned;                        ///< begin and bytes
   std::map<std::string, std::pair<int, CUresult>> failures;  ///< calls left before it fails, and how
+  std::set<int> held_copies;                                 ///< devices
   bool sticky_wanted = false;
   CUresult sticky = CUDA_SUCCESS;
 
