@@ -90,6 +90,7 @@ Status Communicators::make(CommunicatorKey key, const Device& device, std::vecto
     const NcclResult result = state_->nccl->init(&made, static_cast<int>(members.size()), id, member, &config);
     if (!begun(result)) return nccl_failure(*state_->nccl, "ncclCommInitRankConfig", result, nullptr);
     state_->by_key[key] = Communicator(made, &device, std::move(members));
+    state_->device.store(&device);
   }
   return await(key, "ncclCommInitRankConfig", host);
 }

@@ -66,7 +66,8 @@ class Communicators {
   void abort();
   Status check();
   void forget(core::SetId set);
-  /// Ends all in order, or waits for the abort. Returns false if NCCL did not come back.
+  /// Ends all in order, or waits for the abort. Returns false if NCCL did not come back. Once CUDA has ended, it calls
+  /// nothing.
   bool close();
 
  private:
@@ -86,7 +87,8 @@ class Communicators {
     explicit State(const rueda_host& known) : host(known) {}
     const rueda_host& host;
     const Nccl* nccl = nullptr;
-    std::mutex calls;  ///< held in each call of NCCL; by the ender for as long as it takes
+    std::atomic<const Device*> device{nullptr};  ///< of the last communicator that was begun
+    std::mutex calls;                            ///< held in each call of NCCL; by the ender for as long as it takes
     std::map<CommunicatorKey, Communicator> by_key;  ///< under `calls`, as the next
     std::vector<Communicator> ending;                ///< finalized
     std::atomic<bool> over{false};                   ///< nothing more is called, but by the ender
@@ -113,6 +115,7 @@ class Communicators {
   static void destroy(State& state, const Communicator& communicator);
   static void abort_group(State& state, std::span<const Communicator> all);
   static void abort_all(State& state);
+  static bool cuda_has_ended(const State& state);
 
   std::shared_ptr<State> state_;
   std::thread ender_;

@@ -13,6 +13,9 @@
 // what is not through by then is aborted. NCCL names no peer; the processes of this host are looked at, and the first
 // that is gone is named, unless it may have given up for the same reason as this one. If NCCL does not even come back
 // from a call, the thread is left in it.
+//
+// A process that ends without a shutdown comes here from its exit handlers, and CUDA's own has run before. Then NCCL
+// could only fail, which is no news of other ranks, so nothing of it is called.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,7 +105,7 @@ void Communicators::run_ender(const std::shared_ptr<State>& state) {
     const State::Order order = state->order;
     const std::vector<core::SetId> sets = std::exchange(state->to_end, {});
     lock.unlock();
-    if (order == State::Order::kAbort) break;
+    if (order == State::Order::kAbort || cuda_has_ended(*state)) break;
     finalize_sets(*state, sets);
     if (order == State::Order::kEnd && !std::exchange(all_finalized, true)) {
       finalize_all(*state);
@@ -208,7 +211,12 @@ void Communicators::abort_all(State& state) {
   std::vector<Communicator> all = std::exchange(state.ending, {});
   for (auto& [key, communicator] : state.by_key) all.push_back(std::move(communicator));
   state.by_key.clear();
-  abort_group(state, all);
+  if (!cuda_has_ended(state)) abort_group(state, all);
+}
+
+bool Communicators::cuda_has_ended(const State& state) {
+  const Device* const device = state.device.load();
+  return device != nullptr && device->cuda_has_ended();
 }
 
 bool Communicators::close() {

@@ -123,6 +123,8 @@ void Device::give_mark(Mark* mark) {
   unused_[static_cast<size_t>(mark->kind)].push_back(mark);
 }
 
+bool Device::cuda_has_ended() const { return Current(*this).result() == CUDA_ERROR_DEINITIALIZED; }
+
 /// First the mode: pushing a context is a call that would spoil another thread's capture in the strictest mode.
 Current::Current(const Device& device) : driver_(device.driver()) {
   static_cast<void>(driver_.exchange_capture_mode(&mode_));

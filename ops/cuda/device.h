@@ -58,6 +58,9 @@ class Device {
   Result<CUstream> take_stream();
   /// Takes it back once nothing is in it.
   void give_stream(CUstream stream);
+  /// Returns whether CUDA has ended in this process. At its exit CUDA's own handler runs before those that were there
+  /// first, as Rueda's is: then neither CUDA nor NCCL does anything any more.
+  bool cuda_has_ended() const;
   /// NCCL has not come back from a call on this GPU, and is not to be used on it any more.
   void lose_nccl() { nccl_lost_.store(true); }
   bool nccl_lost() const { return nccl_lost_.load(); }

@@ -147,12 +147,13 @@ bool NcclEngine::idle() const {
 }
 
 /// A stream that something may still be in goes with the process: NCCL may come back from an abort before its kernels
-/// have ended.
+/// have ended. Once CUDA has ended, all goes with the process.
 void NcclEngine::close() {
   bool empty = communicators_.close();
   if (!empty) {
     for (auto& [device, work] : streams_) device->lose_nccl();
   }
+  empty = empty && std::ranges::none_of(streams_, [](const auto& each) { return each.first->cuda_has_ended(); });
   const auto limit = std::chrono::steady_clock::now() + kMostForKernels;
   while (empty && !idle() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   empty = empty && idle();

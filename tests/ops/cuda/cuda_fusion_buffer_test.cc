@@ -6,6 +6,7 @@
 #include "ops/cuda/device_functions.h"
 #include "ops/cuda/fusion_buffer.h"
 #include "tests/ops/cuda/kernels.h"
+#include "tests/support/rank_processes.h"
 
 namespace rueda::test {
 namespace {

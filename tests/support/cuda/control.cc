@@ -43,6 +43,7 @@ class Control : public StandinCuda {
     const std::lock_guard lock(state_.mutex);
     return state_.counts;
   }
+  bool has_ended() override { return state_.has_ended(); }
   int contexts_of(int device) override {
     const std::lock_guard lock(state_.mutex);
     return state_.contexts[device];

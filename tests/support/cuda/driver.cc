@@ -122,6 +122,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return guarded("cuDevicePrimaryCtxRetain", [&](State& state) {
+    state.end_at_exit();
     const std::lock_guard lock(state.mutex);
     ++state.counts.contexts;
     ++state.contexts[device];

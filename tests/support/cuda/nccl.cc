@@ -182,12 +182,16 @@ NcclResult ncclCommGetAsyncError(NcclComm handle, NcclResult* state) {
   return NcclResult::kSuccess;
 }
 NcclResult ncclCommFinalize(NcclComm handle) {
+  if (const NcclResult failed = NcclState::one().begin("ncclCommFinalize"); failed != NcclResult::kSuccess)
+    return failed;
   count(&rueda::test::NcclCounts::finalizing);
   const Inside inside(handle);
   NcclState::one().pass("ncclCommFinalize");
   return of(handle).finalize();
 }
 NcclResult ncclCommDestroy(NcclComm handle) {
+  if (const NcclResult failed = NcclState::one().begin("ncclCommDestroy"); failed != NcclResult::kSuccess)
+    return failed;
   if (!of(handle).finalized() || of(handle).state() == NcclResult::kInProgress) {
     count(&rueda::test::NcclCounts::misuses);
     return NcclResult::kInvalidUsage;
@@ -197,6 +201,7 @@ NcclResult ncclCommDestroy(NcclComm handle) {
   return NcclResult::kSuccess;
 }
 NcclResult ncclCommAbort(NcclComm handle) {
+  if (const NcclResult failed = NcclState::one().begin("ncclCommAbort"); failed != NcclResult::kSuccess) return failed;
   aborting.push_back(handle);
   if (depth == 0) abort_all(std::exchange(aborting, {}));
   return NcclResult::kSuccess;
@@ -249,6 +254,8 @@ NcclResult ncclRedOpCreatePreMulSum(NcclOp* op, void* factor, NcclType type, int
   return NcclResult::kSuccess;
 }
 NcclResult ncclRedOpDestroy(NcclOp op, NcclComm handle) {
+  if (const NcclResult failed = NcclState::one().begin("ncclRedOpDestroy"); failed != NcclResult::kSuccess)
+    return failed;
   of(handle).scaled_sums.erase(static_cast<int>(op));
   count(&rueda::test::NcclCounts::operators, -1);
   return NcclResult::kSuccess;

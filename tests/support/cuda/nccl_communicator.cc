@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -61,6 +62,10 @@ NcclState& NcclState::one() {
 }
 
 NcclResult NcclState::begin(const std::string& function) {
+  if (standin_driver().has_ended()) {
+    std::fprintf(stderr, "stand-in for NCCL: %s after the end of the driver\n", function.c_str());
+    return NcclResult::kUnhandledCudaError;
+  }
   const std::lock_guard lock(mutex);
   const auto failing = failures.find(function);
   if (failing == failures.end() || --failing->second.first > 0) return NcclResult::kSuccess;

@@ -42,6 +42,7 @@ NcclResult ncclMemAlloc(void** memory, size_t bytes) {
   return NcclResult::kSuccess;
 }
 NcclResult ncclMemFree(void* memory) {
+  if (const NcclResult failed = NcclState::one().begin("ncclMemFree"); failed != NcclResult::kSuccess) return failed;
   {
     const std::lock_guard lock(NcclState::one().mutex);
     --NcclState::one().counts.memory;
@@ -66,6 +67,9 @@ NcclResult ncclCommRegister(NcclComm handle, void* memory, size_t bytes, void** 
   return NcclResult::kSuccess;
 }
 NcclResult ncclCommDeregister(NcclComm handle, void* registration) {
+  if (const NcclResult failed = NcclState::one().begin("ncclCommDeregister"); failed != NcclResult::kSuccess) {
+    return failed;
+  }
   const bool known = communicator_of(handle).deregister_memory(reinterpret_cast<uintptr_t>(registration));
   return known ? NcclResult::kSuccess : misuse();
 }

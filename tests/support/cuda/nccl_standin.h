@@ -39,7 +39,8 @@ struct NcclCounts {
 ///   CUDA_LAUNCH_BLOCKING      1: a call is in progress until its kernel has ended
 ///
 /// A communicator with registered memory is not finalized, and NCCL's memory is not freed while it is registered. If
-/// one rank's memory is registered in a message and the other's is not, both ranks' communicators fail.
+/// one rank's memory is registered in a message and the other's is not, both ranks' communicators fail. Once the driver
+/// has ended, each call fails and is a line on stderr.
 ///
 /// A kernel ends when all its ranks have taken part, or when its communicator is aborted; then its output is garbage.
 /// An abort waits for the kernels that were launched, as NCCL's does. Any thread.

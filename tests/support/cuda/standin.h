@@ -40,6 +40,8 @@ struct StandinCounts {
 ///   STANDIN_CUDA_LOAD_WAITS   1: to load a module or a kernel waits until its device is idle
 ///   STANDIN_CUDA_NO_KERNELS  1: it finds no kernels for its GPUs in any image
 ///   STANDIN_CUDA_BROKEN    1: cuInit fails
+///   STANDIN_CUDA_ENDS_AT_EXIT  1: an exit handler, which the first context sets, ends the driver: then each call gives
+///                          CUDA_ERROR_DEINITIALIZED, and many of them are a line on stderr
 ///   STANDIN_CUDA_VERSION   what cuDriverGetVersion says (13000)
 ///   CUDA_LAUNCH_BLOCKING   1: each call that puts work into a stream waits for it, as with the driver
 ///
@@ -68,6 +70,8 @@ class StandinCuda {
   /// Makes the device current on this thread for good.
   virtual void use_device(int device) = 0;
   virtual StandinCounts counts() = 0;
+  /// Whether the process's exit has ended the driver.
+  virtual bool has_ended() = 0;
   /// Contexts that were made on the device.
   virtual int contexts_of(int device) = 0;
   /// From its `after`-th call from now on the function fails with `error`; with `sticky` every later call of any

@@ -3,11 +3,15 @@
 
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 namespace rueda::test {
 namespace {
+
+/// So many calls after the end are a loop that waits for what does not come.
+constexpr int kCallsOfLoop = 100;
 
 constexpr uintptr_t kElsewhere = uintptr_t{1} << 62;
 
@@ -40,7 +44,23 @@ State& State::one() {
   return *state;
 }
 
+/// Before the handlers that were set before the first context, as CUDA's own.
+void State::end_at_exit() {
+  static const bool wanted = number("STANDIN_CUDA_ENDS_AT_EXIT", 0) != 0;
+  if (!wanted) return;
+  static const int set = std::atexit([] { one().ended_.store(true); });
+  static_cast<void>(set);
+}
+
+CUresult State::call_after_end() {
+  if (calls_after_end_.fetch_add(1) == kCallsOfLoop) {
+    std::fputs("stand-in for the driver: called again and again after its end\n", stderr);
+  }
+  return CUDA_ERROR_DEINITIALIZED;
+}
+
 CUresult State::begin(const char* function) {
+  if (has_ended()) return call_after_end();
   if (in_child.load()) {
     ++counts.calls_after_fork;  // no other thread is in a forked child, and the mutex may be held there for ever
     return CUDA_ERROR_NOT_INITIALIZED;

@@ -35,6 +35,9 @@ class State {
 
   /// Each function of the driver begins with it: what the call has to return without doing anything, or CUDA_SUCCESS.
   CUresult begin(const char* function);
+  /// Lets an exit handler end the driver if STANDIN_CUDA_ENDS_AT_EXIT is 1.
+  void end_at_exit();
+  bool has_ended() const { return ended_.load(); }
   /// For a call that a capture in the strictest mode forbids to all threads: spoils those captures.
   CUresult forbidden_in_capture();
   /// The device whose context is current on this thread; -1 if there is none.
@@ -64,6 +67,10 @@ class State {
 
  private:
   bool record(CUstream stream);
+  CUresult call_after_end();
+
+  std::atomic<bool> ended_{false};
+  std::atomic<int> calls_after_end_{0};
 };
 
 /// The host's address of a device's memory, and back. The processor has no addresses of the other form.
