@@ -108,7 +108,7 @@ TEST_CASE("a call of NCCL's that does not come back holds up no shutdown, and th
   const std::vector<RankOutcome> outcomes = ranks.finish();
   for (const size_t rank : {size_t{0}, size_t{1}, size_t{2}}) {
     INFO(outcomes[rank].output);
-    CHECK(outcomes[rank].exit_code == 0);
+    CHECK((outcomes[rank].exit_code == 0 && outcomes[rank].report("misuses") == "0"));
     const std::string sentence = rank == 1 ? "NCCL has not come back from ncclCommFinalize within 7 s"
                                            : "NCCL has not ended a communicator of 3 ranks within 2 s";
     CHECK_THAT(outcomes[rank].output, Contains(sentence));
@@ -138,6 +138,7 @@ TEST_CASE("rank: sums by NCCL behind the end of a set that NCCL does not come ba
   }
   rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
   CHECK(rueda_shutdown(session) == RUEDA_OK);
+  rank_report("misuses " + std::to_string(standin_nccl().counts().misuses));
   standin_nccl().heal();
 }
 
@@ -150,7 +151,7 @@ TEST_CASE("while NCCL does not come back from the end of a set, what needs NCCL 
   }
   for (const RankOutcome& outcome : ranks.finish()) {
     INFO(outcome.output);
-    CHECK(outcome.exit_code == 0);
+    CHECK((outcome.exit_code == 0 && outcome.report("misuses") == "0"));
     CHECK_THAT(outcome.output, Contains("NCCL has not come back from ncclCommFinalize within 5 s; its communicators"));
   }
 }

@@ -27,6 +27,12 @@ void await_making() {
   }
 }
 
+void await_held_call() {
+  for (const core::Deadline deadline = patience(); standin_nccl().counts().held == 0; std::this_thread::yield()) {
+    expect(!deadline.passed(), "no call of NCCL's is held");
+  }
+}
+
 /// Sums of which the last one does not end, because rank 1's GPU or NCCL is stuck.
 void sums_until_stuck(rueda_session* session, std::latch& never) {
   const int rank = rueda_rank(session);
@@ -36,12 +42,16 @@ void sums_until_stuck(rueda_session* session, std::latch& never) {
   static const void* const on_host [[maybe_unused]] = gpu().in_kernel(memory.data());
   if (place() == "making" && rank == 1) standin_nccl().hang("ncclCommInitRankConfig");
   if (place() == "hanging abort" && rank == 0) standin_nccl().hang("ncclCommAbort");
+  const bool holds_group = place() == "group" && rank == 0;
   const bool is_first = place() == "making" || place() == "first kernel";
   if (!is_first) expect_done(sum_on_gpu(session, memory, 10, "first", stream.get(), rank), "first");
   if (place() != "making" && rank == 1) gpu().launch(stream.get(), [&never] { never.wait(); });
+  if (holds_group) standin_nccl().hang("ncclGroupEnd");
   const rueda_handle handle = sum_on_gpu(session, memory, 100'000, "stuck", stream.get(), rank);
   if (place() == "making") {
     await_making();
+  } else if (holds_group) {
+    await_held_call();
   } else {
     expect_code(rueda_wait_stream(handle, stream.get(), -1.0), RUEDA_OK, "launched");
   }
@@ -56,6 +66,10 @@ void sums_until_stuck(rueda_session* session, std::latch& never) {
   }
   if (place() == "making") rank_report("loads " + std::to_string(gpu().counts().loads));
   rank_report("stuck");
+  if (holds_group) {
+    rank_await();
+    standin_nccl().heal();
+  }
   const Ending ending = test::finish(handle);
   rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
 }
@@ -117,6 +131,22 @@ TEST_CASE(
   }
 }
 
+/// Rank 2 has heard of the death and made its own abort before rank 0's call goes on.
+TEST_CASE("a death while a rank is in a call of NCCL's is raised, and the abort comes after the call") {
+  RankProcesses ranks = start_stuck("group");
+  for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "stuck");
+  ranks.signal(1, SIGKILL);
+  CHECK(ranks.await(2, "aborts") == "1");
+  ranks.tell(0, "go on");
+  CHECK_THAT(ranks.await(0, "ended"), Contains("PEER_LOST") && Contains("rank 1") && Contains("\"stuck\""));
+  const std::vector<RankOutcome> outcomes = ranks.finish();
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    INFO(outcomes[rank].output);
+    CHECK(outcomes[rank].exit_code == 0);
+    CHECK((outcomes[rank].report("aborts") == "1" && outcomes[rank].report("misuses") == "0"));
+  }
+}
+
 TEST_CASE("a link that NCCL finds broken ends the job, though all ranks live and the kernels wait") {
   RankProcesses ranks = start_stuck("link");
   for (const int rank : {0, 2}) {
@@ -157,7 +187,7 @@ TEST_CASE("an abort that does not come back is given up, a sentence says so, and
   INFO(outcomes[0].output);
   CHECK(outcomes[0].exit_code == 0);
   CHECK_THAT(outcomes[0].output, Contains("NCCL has not come back from ncclCommAbort within 5 s"));
-  CHECK(outcomes[0].report("later") == "0");
+  CHECK((outcomes[0].report("later") == "0" && outcomes[0].report("misuses") == "0"));
   CHECK(count_of(outcomes[0].output, "NCCL has not come back from a call on GPU 0, and is not used on it") == 1);
 }
 

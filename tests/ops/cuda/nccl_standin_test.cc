@@ -1,5 +1,7 @@
 // The table of NCCL's functions, and what the stand-in behind it does: what later tests rely on.
 #include <catch2/catch.hpp>
+#include <memory>
+#include <thread>
 
 #include "tests/ops/cuda/nccl.h"
 #include "tests/support/rank_processes.h"
@@ -135,6 +137,53 @@ TEST_CASE("two ranks on one GPU are refused, a call before the last one is throu
       nccl().all_reduce(memory.data(), memory.data(), 4, NcclType::kF32, NcclOp::kSum, alone.get(), stream.get()),
       NcclResult::kInvalidUsage, "a sum while in progress");
   CHECK(standin_nccl().counts().misuses == before + 1);
+}
+
+void await_held(const std::string& call) {
+  for (const core::Deadline deadline = patience(); standin_nccl().counts().held == 0; std::this_thread::yield()) {
+    expect(!deadline.passed(), call + " is not held");
+  }
+}
+
+TEST_CASE("the stand-in for NCCL counts an abort while a thread is in a group, and a call while an abort runs") {
+  const GpuStream stream(0);
+  const GpuMemory<float> memory(4);
+  const auto make_alone = [] {
+    NcclId id{};
+    nccl().get_unique_id(&id);
+    return std::make_unique<Communicator>(id, 1, 0, 0);
+  };
+  const int before = standin_nccl().counts().misuses;
+  const auto held_group = make_alone();
+  held_group->settle("init");
+  standin_nccl().hang("ncclGroupEnd");
+  std::thread in_group([&] {
+    gpu().use_device(0);
+    nccl().group_start();
+    nccl().all_reduce(memory.data(), memory.data(), 4, NcclType::kF32, NcclOp::kSum, held_group->get(), stream.get());
+    nccl().group_end();
+  });
+  await_held("ncclGroupEnd");
+  nccl().abort(held_group->get());
+  CHECK(standin_nccl().counts().misuses == before + 1);
+  standin_nccl().heal();
+  in_group.join();
+  static_cast<void>(held_group->settled());  // what the group launched after that is in the stream
+  static_cast<void>(held_group->take());
+  gpu().drain(stream.get());
+
+  const auto held_abort = make_alone();
+  held_abort->settle("init");
+  const int before_abort = standin_nccl().counts().misuses;
+  standin_nccl().hang("ncclCommAbort");
+  std::thread in_abort([&] { nccl().abort(held_abort->get()); });
+  await_held("ncclCommAbort");
+  NcclResult state{};
+  nccl().state(held_abort->get(), &state);
+  standin_nccl().heal();
+  in_abort.join();
+  static_cast<void>(held_abort->take());
+  CHECK(standin_nccl().counts().misuses == before_abort + 1);
 }
 
 TEST_CASE("the stand-in for NCCL finds registered memory of one rank with other memory of another, and ends none") {

@@ -2,6 +2,7 @@
 // and the end of the group launches what was noted, as one kernel for each communicator.
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@ using rueda::cuda::NcclId;
 using rueda::cuda::NcclOp;
 using rueda::cuda::NcclResult;
 using rueda::cuda::NcclType;
+using rueda::test::Inside;
 using rueda::test::NcclOperation;
 using rueda::test::NcclState;
 using rueda::test::standin_driver;
@@ -30,6 +32,7 @@ struct Noted {
 };
 thread_local int depth = 0;
 thread_local std::vector<Noted> noted;
+thread_local std::vector<std::unique_ptr<Inside>> inside_group;
 thread_local std::vector<NcclComm> aborting;
 
 StandinCommunicator& of(NcclComm handle) { return *reinterpret_cast<StandinCommunicator*>(handle); }
@@ -39,28 +42,26 @@ void count(int rueda::test::NcclCounts::*which, int by = 1) {
   NcclState::one().counts.*which += by;
 }
 
-/// Tells an abort that another thread is inside.
-class Inside {
- public:
-  explicit Inside(NcclComm handle) : communicator_(of(handle)) { ++communicator_.inside; }
-  ~Inside() { --communicator_.inside; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-
- private:
-  StandinCommunicator& communicator_;
-};
-
 std::byte* real(const void* memory) { return static_cast<std::byte*>(standin_driver().in_kernel(memory)); }
 
-/// All are told to stop before any is waited for: one's kernel may lie behind another's.
+/// All are told to stop before any is waited for: one's kernel may lie behind another's. One that a thread is inside of
+/// is left to the process.
 void abort_all(const std::vector<NcclComm>& all) {
-  NcclState::one().pass("ncclCommAbort");
+  static auto* const left = new std::vector<NcclComm>;
+  std::vector<NcclComm> unused;
   for (const NcclComm handle : all) {
-    if (of(handle).inside.load() != 0) count(&rueda::test::NcclCounts::misuses);
-    of(handle).stop();
+    of(handle).aborting.store(true);
+    if (of(handle).inside.load() == 0) {
+      unused.push_back(handle);
+      continue;
+    }
+    const std::lock_guard lock(NcclState::one().mutex);
+    ++NcclState::one().counts.misuses;
+    left->push_back(handle);
   }
-  for (const NcclComm handle : all) delete &of(handle);
+  NcclState::one().pass("ncclCommAbort");
+  for (const NcclComm handle : all) of(handle).stop();
+  for (const NcclComm handle : unused) delete &of(handle);
   const std::lock_guard lock(NcclState::one().mutex);
   auto& counts = NcclState::one().counts;
   counts.aborts += static_cast<int>(all.size());
@@ -79,7 +80,7 @@ NcclResult launch_noted() {
   }
   NcclResult result = NcclResult::kSuccess;
   for (const NcclComm handle : communicators) {
-    const Inside inside(handle);
+    const Inside inside(of(handle));
     std::vector<NcclOperation> group;
     CUstream stream = nullptr;
     for (const Noted& each : all) {
@@ -95,6 +96,8 @@ NcclResult launch_noted() {
 
 NcclResult operate(const char* function, NcclComm handle, CUstream stream, NcclOperation operation) {
   if (const NcclResult failed = NcclState::one().begin(function); failed != NcclResult::kSuccess) return failed;
+  const Inside inside(of(handle));
+  if (depth > 0) inside_group.push_back(std::make_unique<Inside>(of(handle)));
   if (!of(handle).may_begin()) return NcclResult::kInvalidUsage;
   count(&rueda::test::NcclCounts::operations);
   if (operation.kind == Kind::kAllGather) count(&rueda::test::NcclCounts::gathers);
@@ -159,7 +162,11 @@ NcclResult ncclGetVersion(int* version) {
   return NcclResult::kSuccess;
 }
 const char* ncclGetErrorString(NcclResult) { return "an error of the stand-in"; }
-const char* ncclGetLastError(NcclComm) { return "the stand-in was told to fail"; }
+const char* ncclGetLastError(NcclComm handle) {
+  if (handle == nullptr) return "the stand-in was told to fail";
+  const Inside inside(of(handle));
+  return "the stand-in was told to fail";
+}
 NcclResult ncclGetUniqueId(NcclId* id) {
   count(&rueda::test::NcclCounts::ids);
   *id = rueda::test::make_board();
@@ -177,7 +184,7 @@ NcclResult ncclCommInitRankConfig(NcclComm* handle, int ranks, NcclId id, int ra
   return NcclResult::kInProgress;
 }
 NcclResult ncclCommGetAsyncError(NcclComm handle, NcclResult* state) {
-  const Inside inside(handle);
+  const Inside inside(of(handle));
   *state = of(handle).state();
   return NcclResult::kSuccess;
 }
@@ -185,16 +192,19 @@ NcclResult ncclCommFinalize(NcclComm handle) {
   if (const NcclResult failed = NcclState::one().begin("ncclCommFinalize"); failed != NcclResult::kSuccess)
     return failed;
   count(&rueda::test::NcclCounts::finalizing);
-  const Inside inside(handle);
+  const Inside inside(of(handle));
   NcclState::one().pass("ncclCommFinalize");
   return of(handle).finalize();
 }
 NcclResult ncclCommDestroy(NcclComm handle) {
   if (const NcclResult failed = NcclState::one().begin("ncclCommDestroy"); failed != NcclResult::kSuccess)
     return failed;
-  if (!of(handle).finalized() || of(handle).state() == NcclResult::kInProgress) {
-    count(&rueda::test::NcclCounts::misuses);
-    return NcclResult::kInvalidUsage;
+  {
+    const Inside inside(of(handle));
+    if (!of(handle).finalized() || of(handle).state() == NcclResult::kInProgress) {
+      count(&rueda::test::NcclCounts::misuses);
+      return NcclResult::kInvalidUsage;
+    }
   }
   delete &of(handle);
   count(&rueda::test::NcclCounts::alive, -1);
@@ -213,9 +223,12 @@ NcclResult ncclGroupStart() {
 NcclResult ncclGroupEnd() {
   if (--depth > 0) return NcclResult::kSuccess;
   if (!aborting.empty()) abort_all(std::exchange(aborting, {}));
+  if (!noted.empty()) NcclState::one().pass("ncclGroupEnd");
   const NcclResult failed = NcclState::one().begin("ncclGroupEnd");
   if (failed != NcclResult::kSuccess) noted.clear();
-  return failed != NcclResult::kSuccess ? failed : launch_noted();
+  const NcclResult result = failed != NcclResult::kSuccess ? failed : launch_noted();
+  inside_group.clear();
+  return result;
 }
 NcclResult ncclAllReduce(const void* in, void* out, size_t elements, NcclType type, NcclOp op, NcclComm handle,
                          CUstream stream) {
@@ -247,6 +260,7 @@ NcclResult ncclRecv(void* out, size_t elements, NcclType type, int peer, NcclCom
 NcclResult ncclRedOpCreatePreMulSum(NcclOp* op, void* factor, NcclType type, int, NcclComm handle) {
   const std::optional<double> by = scalar(type, factor);
   if (!by) return NcclResult::kInvalidArgument;
+  const Inside inside(of(handle));
   const int number = of(handle).next_operator++;
   of(handle).scaled_sums[number] = *by;
   *op = static_cast<NcclOp>(number);
@@ -256,6 +270,7 @@ NcclResult ncclRedOpCreatePreMulSum(NcclOp* op, void* factor, NcclType type, int
 NcclResult ncclRedOpDestroy(NcclOp op, NcclComm handle) {
   if (const NcclResult failed = NcclState::one().begin("ncclRedOpDestroy"); failed != NcclResult::kSuccess)
     return failed;
+  const Inside inside(of(handle));
   of(handle).scaled_sums.erase(static_cast<int>(op));
   count(&rueda::test::NcclCounts::operators, -1);
   return NcclResult::kSuccess;

@@ -80,7 +80,16 @@ bool NcclState::hangs(const std::string& function) {
 
 void NcclState::pass(const std::string& function) {
   std::unique_lock lock(mutex);
+  ++counts.held;
   changed.wait(lock, [&] { return hanging != function; });
+  --counts.held;
+}
+
+Inside::Inside(StandinCommunicator& communicator) : communicator_(communicator) {
+  ++communicator_.inside;
+  if (!communicator_.aborting.load()) return;
+  const std::lock_guard lock(NcclState::one().mutex);
+  ++NcclState::one().counts.misuses;
 }
 
 StandinCommunicator::StandinCommunicator(const cuda::NcclId& id, int ranks, int rank, int device) : id_(id) {

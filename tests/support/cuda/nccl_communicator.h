@@ -69,6 +69,7 @@ class StandinCommunicator {
   void end();
 
   std::atomic<int> inside{0};         ///< threads in functions of this communicator
+  std::atomic<bool> aborting{false};  ///< for good
   std::map<int, double> scaled_sums;  ///< operators by number
   int next_operator = 5;
 
@@ -89,6 +90,19 @@ class StandinCommunicator {
   bool finalized_ = false;
   std::map<uintptr_t, std::span<const std::byte>> registered_;  ///< by number
   uintptr_t next_registration_ = 1;
+};
+
+/// Tells an abort for a scope that a thread is inside of a communicator: in a call, or between a group's first call and
+/// the end of the group. To come inside while an abort runs is a misuse.
+class Inside {
+ public:
+  explicit Inside(StandinCommunicator& communicator);
+  ~Inside() { --communicator_.inside; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  StandinCommunicator& communicator_;
 };
 
 }  // namespace rueda::test

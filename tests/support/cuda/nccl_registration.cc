@@ -6,6 +6,7 @@
 
 using rueda::cuda::NcclComm;
 using rueda::cuda::NcclResult;
+using rueda::test::Inside;
 using rueda::test::NcclState;
 using rueda::test::standin_driver;
 using rueda::test::StandinCommunicator;
@@ -57,6 +58,7 @@ NcclResult ncclCommRegister(NcclComm handle, void* memory, size_t bytes, void** 
   if (const NcclResult failed = NcclState::one().begin("ncclCommRegister"); failed != NcclResult::kSuccess) {
     return failed;
   }
+  const Inside inside(communicator_of(handle));
   if (!communicator_of(handle).may_begin()) return NcclResult::kInvalidUsage;
   if (refusal() == 1) return NcclResult::kInvalidUsage;
   *registration = nullptr;
@@ -70,6 +72,7 @@ NcclResult ncclCommDeregister(NcclComm handle, void* registration) {
   if (const NcclResult failed = NcclState::one().begin("ncclCommDeregister"); failed != NcclResult::kSuccess) {
     return failed;
   }
+  const Inside inside(communicator_of(handle));
   const bool known = communicator_of(handle).deregister_memory(reinterpret_cast<uintptr_t>(registration));
   return known ? NcclResult::kSuccess : misuse();
 }

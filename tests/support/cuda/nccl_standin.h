@@ -23,6 +23,7 @@ struct NcclCounts {
   int mixed = 0;          ///< kernels that found registered memory on one rank and other memory on another
   int memory = 0;         ///< pieces of ncclMemAlloc that were not freed
   int finalizing = 0;     ///< ncclCommFinalize, begun
+  int held = 0;           ///< calls that `hang` holds now
 };
 
 /// The test's side of a libnccl.so.2 that needs no GPU. It works on memory and streams of the stand-in for the driver,
@@ -51,7 +52,8 @@ class StandinNccl {
   /// From its `after`-th call from now on the function returns `result`. The name "state" means what
   /// ncclCommGetAsyncError says of a communicator.
   virtual void fail(const std::string& function, int after, cuda::NcclResult result) = 0;
-  /// ncclCommAbort or ncclCommFinalize does not return, or no communicator comes to be, until `heal`.
+  /// ncclCommAbort, ncclCommFinalize or the ncclGroupEnd of operations does not return, or no communicator comes to be,
+  /// until `heal`.
   virtual void hang(const std::string& function) = 0;
   /// Ends `fail` and `hang`.
   virtual void heal() = 0;
