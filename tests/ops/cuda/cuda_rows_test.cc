@@ -1,6 +1,7 @@
 // All-gathers of equal parts by NCCL. GPUs and NCCL are stand-ins; the plug-in is the real one.
 #include <catch2/catch.hpp>
 #include <latch>
+#include <memory>
 
 #include "tests/ops/cuda/nccl.h"
 
@@ -106,6 +107,43 @@ TEST_CASE("a rank launches an all-gather of equal parts without a word of the ot
     std::vector<float> seen = held.memory.values();
     seen.resize(150);
     expect(seen == wanted, "uneven parts");
+  });
+  CHECK(library.counts().misuses == 0);
+}
+
+/// Long lists of other calls are cut into groups of 64. These are 80 on each rank, all of one's sends before its
+/// receives, and each message is longer than what a send can leave behind.
+TEST_CASE("a batch of rows in any number is one group of NCCL's: sends meet the receives behind them") {
+  StandinNccl& library = use_nccl();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    constexpr int64_t kTensors = 40;
+    const auto rows_of = [](int64_t tensor, int of) { return 10'000 + 100 * tensor + of; };
+    const GpuStream stream(rank);
+    std::vector<std::unique_ptr<GpuMemory<float>>> parts;
+    std::vector<std::unique_ptr<GpuMemory<float>>> wholes;
+    std::vector<std::unique_ptr<GpuTensor>> tensors;
+    std::vector<rueda_tensor> inputs;
+    std::vector<rueda_tensor> outputs;
+    for (int64_t i = 0; i < kTensors; ++i) {
+      const int64_t all = rows_of(i, 0) + rows_of(i, 1);
+      parts.push_back(std::make_unique<GpuMemory<float>>(numbers(rank, static_cast<size_t>(rows_of(i, rank)))));
+      wholes.push_back(std::make_unique<GpuMemory<float>>(static_cast<size_t>(all)));
+      tensors.push_back(std::make_unique<GpuTensor>(parts.back()->data(), rows_of(i, rank), rank));
+      inputs.push_back(*tensors.back()->get());
+      tensors.push_back(std::make_unique<GpuTensor>(wholes.back()->data(), all, rank));
+      outputs.push_back(*tensors.back()->get());
+    }
+    rueda_op_options options = on_stream("many", stream.get());
+    options.timeout_seconds = 60;  // sends that wait for receives in a later group would wait for ever
+    expect_code(rueda_grouped_allgather(session, inputs.size(), inputs.data(), outputs.data(), nullptr, &options),
+                RUEDA_OK, "many rows");
+    for (int64_t i = 0; i < kTensors; ++i) {
+      std::vector<float> expected = numbers(0, static_cast<size_t>(rows_of(i, 0)));
+      const std::vector<float> more = numbers(1, static_cast<size_t>(rows_of(i, 1)));
+      expected.insert(expected.end(), more.begin(), more.end());
+      expect(wholes[static_cast<size_t>(i)]->values() == expected, "rows of tensor " + std::to_string(i));
+    }
+    expect(batches_by_nccl(session) == 1, "the rows went in several batches, or not by NCCL");
   });
   CHECK(library.counts().misuses == 0);
 }
