@@ -3,6 +3,7 @@
 #include <latch>
 #include <memory>
 
+#include "tests/ops/cuda/late_memory.h"
 #include "tests/ops/cuda/nccl.h"
 
 namespace rueda::test {
@@ -144,6 +145,47 @@ TEST_CASE("a batch of rows in any number is one group of NCCL's: sends meet the 
       expect(wholes[static_cast<size_t>(i)]->values() == expected, "rows of tensor " + std::to_string(i));
     }
     expect(batches_by_nccl(session) == 1, "the rows went in several batches, or not by NCCL");
+  });
+  CHECK(library.counts().misuses == 0);
+}
+
+/// Rank 0's memory is in use until it says so. Before that it takes part in nothing, so rank 1 gets none of its rows.
+TEST_CASE("rows come into late memory behind what its stream did before it was handed out") {
+  StandinNccl& library = use_nccl();
+  const int64_t of_first = GENERATE(100, 50);  // equal parts, and others
+  std::latch waited(1);
+  run_ranks(2, [&](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const int64_t count = rank == 0 ? of_first : 100;
+    const GpuMemory<float> part(numbers(rank, static_cast<size_t>(count)));
+    const GpuMemory<float> whole(static_cast<size_t>(of_first) + 100);
+    const GpuTensor from(part.data(), count, rank);
+    std::latch go(rank == 0 ? 1 : 0);
+    LateMemory late{&whole, stream.get(), &go};
+    rueda_op_options options = of_first == 100 ? same_rows("late", stream.get()) : on_stream("late", stream.get());
+    options.allocate = hand_out;
+    options.allocate_context = &late;
+    rueda_handle handle = 0;
+    expect_code(rueda_allgather_async(session, from.get(), nullptr, &options, &handle), RUEDA_OK, "enqueue");
+    const GpuStream other(rank);
+    const int32_t launched = rueda_wait_stream(handle, other.get(), -1.0);
+    int32_t early = RUEDA_TIMEOUT;
+    if (rank == 1) {
+      early = rueda_wait(handle, 0.1);
+      waited.count_down();
+    } else {
+      waited.wait();
+      go.count_down();
+    }
+    expect_done(handle, "late");
+    gpu().drain(stream.get());
+    expect_code(launched, RUEDA_OK, "launched");
+    expect_code(early, RUEDA_TIMEOUT, "rows before rank 0's memory was free");
+    std::vector<float> expected = numbers(0, static_cast<size_t>(of_first));
+    const std::vector<float> more = numbers(1, 100);
+    expected.insert(expected.end(), more.begin(), more.end());
+    expect(whole.values() == expected, "rows in late memory");
+    expect(batches_by_nccl(session) == 1, "NCCL has not gathered them");
   });
   CHECK(library.counts().misuses == 0);
 }

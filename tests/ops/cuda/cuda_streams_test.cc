@@ -1,26 +1,10 @@
 // The order between a program's streams and the library's work on a GPU, which a stand-in is.
 #include <catch2/catch.hpp>
 
-#include "tests/ops/cuda/gpu.h"
+#include "tests/ops/cuda/late_memory.h"
 
 namespace rueda::test {
 namespace {
-
-/// Memory for a late output, and a kernel that is still writing to it when it is handed out.
-struct LateMemory {
-  const GpuMemory<float>* memory;
-  CUstream stream;
-  std::latch* go;
-};
-
-void* hand_out(void* context, size_t bytes, int32_t, int32_t, void*) {
-  const auto& late = *static_cast<LateMemory*>(context);
-  gpu().launch(late.stream, [at = late.memory->kernels(), count = bytes / sizeof(float), go = late.go] {
-    go->wait();
-    std::fill_n(at, count, -7.0f);
-  });
-  return late.memory->data();
-}
 
 /// An all-reduce whose copy back waits until `late.go` opens, because its output is still in use until then.
 rueda_handle launch_only(rueda_session* session, const GpuMemory<float>& input, int64_t count, LateMemory& late) {
