@@ -105,8 +105,8 @@ TEST_CASE("a fault in a kernel of NCCL's names call, device and tensor, and ends
     go.count_down();
     const Ending ending = test::finish(handle);
     expect(ending.code != RUEDA_OK, "the sum succeeded");
-    for (const char* part :
-         {"\"faulty\"", "device cuda number ", "an illegal memory access was", "CUDA_ERROR_ILLEGAL_ADDRESS"}) {
+    for (const char* part : {"\"faulty\"", "device cuda number ", "cuEventQuery: an illegal memory access was",
+                             "CUDA_ERROR_ILLEGAL_ADDRESS"}) {
       expect(ending.sentence.find(part) != std::string::npos, ending.sentence + " does not say " + part);
     }
     expect(rueda_session_status(session) != RUEDA_OK, "the epoch goes on");

@@ -57,7 +57,7 @@ class Control : public StandinCuda {
     const std::lock_guard lock(state_.mutex);
     state_.failures.clear();
     state_.sticky_wanted = false;
-    state_.sticky = CUDA_SUCCESS;
+    state_.sticky.clear();
   }
   void hold_copies(int device) override {
     const std::lock_guard lock(state_.mutex);

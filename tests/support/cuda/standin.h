@@ -75,7 +75,7 @@ class StandinCuda {
   /// Contexts that were made on the device.
   virtual int contexts_of(int device) = 0;
   /// From its `after`-th call from now on the function fails with `error`; with `sticky` every later call of any
-  /// function does, as after a fault in a kernel.
+  /// function on that device does, as after a fault in a kernel.
   virtual void fail(const std::string& function, int after, CUresult error, bool sticky) = 0;
   /// Ends `fail`.
   virtual void heal() = 0;

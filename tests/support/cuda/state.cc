@@ -70,10 +70,10 @@ CUresult State::begin(const char* function) {
     ++counts.calls_in_host_functions;
     return CUDA_ERROR_NOT_PERMITTED;
   }
-  if (sticky != CUDA_SUCCESS) return sticky;
+  if (const auto fault = sticky.find(current_device()); fault != sticky.end()) return fault->second;
   const auto failing = failures.find(function);
   if (failing == failures.end() || --failing->second.first > 0) return CUDA_SUCCESS;
-  if (sticky_wanted) sticky = failing->second.second;
+  if (sticky_wanted) sticky[current_device()] = failing->second.second;
   return failing->second.second;
 }
 

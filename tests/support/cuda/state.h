@@ -63,7 +63,7 @@ class State {
   std::map<std::string, std::pair<int, CUresult>> failures;  ///< calls left before it fails, and how
   std::set<int> held_copies;                                 ///< devices
   bool sticky_wanted = false;
-  CUresult sticky = CUDA_SUCCESS;
+  std::map<int, CUresult> sticky;  ///< by device
 
  private:
   bool record(CUstream stream);
