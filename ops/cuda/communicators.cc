@@ -4,6 +4,7 @@
 #include "ops/cuda/communicators.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -57,6 +58,7 @@ Status Communicators::begin(const Nccl& nccl) {
   } catch (const std::system_error& error) {
     return {Code::kSystem, fmt::format("cannot start the thread that ends NCCL's communicators: {}", error.what())};
   }
+  static_cast<void>(::pthread_setname_np(ender_.native_handle(), "rueda-nccl-end"));
   const std::lock_guard lock(state_->mutex);
   state_->begun = true;
   return {};

@@ -1,6 +1,8 @@
 // How communicators end when NCCL, or a peer in it, does not come through. GPUs and NCCL are stand-ins.
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tests/ops/cuda/nccl.h"
@@ -30,6 +32,18 @@ class EndWatch {
   std::thread thread_;
 };
 
+/// How many threads of this process have the name.
+int threads_called(const std::string& name) {
+  int found = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    std::string line;
+    std::getline(file, line);
+    found += line == name ? 1 : 0;
+  }
+  return found;
+}
+
 TEST_CASE("rank: a sum by NCCL and the end of its communicator", "[.]") {
   use_nccl();
   rueda_session* session = nullptr;
@@ -41,6 +55,7 @@ TEST_CASE("rank: a sum by NCCL and the end of its communicator", "[.]") {
     const GpuMemory<float> memory(numbers(rank, 1000));
     expect_done(sum_on_gpu(session, memory, 1000, "sum", stream.get(), rank), "sum");
   }
+  rank_report("enders " + std::to_string(threads_called("rueda-nccl-end")));
   if (hangs != nullptr) standin_nccl().hang(hangs);
   if (std::getenv("TEST_WAITS") != nullptr && rank != 1) rank_await();
   {
@@ -72,6 +87,7 @@ TEST_CASE("ranks end their communicator together, without an abort") {
   for (const RankOutcome& outcome : ranks.finish()) {
     INFO(outcome.output);
     CHECK((outcome.exit_code == 0 && outcome.report("aborts") == "0" && outcome.report("misuses") == "0"));
+    CHECK(outcome.report("enders") == "1");
     CHECK_THAT(outcome.output, !Contains("NCCL has not"));
   }
 }
