@@ -16,13 +16,13 @@ struct Target {
   void (*take)(Bytes bytes);
 };
 
-/// The parsers of each room; parsers_fuzz.cc has them all.
-std::span<const Target> store_targets();
-std::span<const Target> engine_targets();
-std::span<const Target> net_targets();
-std::span<const Target> local_targets();
-std::span<const Target> launcher_targets();
-std::span<const Target> cuda_targets();  ///< none without the plug-in
+/// The parsers of each room. Null in a program without the room.
+[[gnu::weak]] std::span<const Target> store_targets();
+[[gnu::weak]] std::span<const Target> engine_targets();
+[[gnu::weak]] std::span<const Target> net_targets();
+[[gnu::weak]] std::span<const Target> local_targets();
+[[gnu::weak]] std::span<const Target> launcher_targets();
+[[gnu::weak]] std::span<const Target> cuda_targets();
 
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
