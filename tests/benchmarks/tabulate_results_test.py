@@ -1,4 +1,4 @@
-"""scripts/tabulate-results prints what files of scripts/chaos and scripts/soak hold, a table for each kind."""
+"""scripts/tabulate-results prints what files of scripts/chaos, scripts/soak and scripts/fuzz hold, a table for each kind."""
 
 import json
 import os
@@ -17,6 +17,8 @@ SOAK = {"preset": "asan", "parts": [{"part": "programs", "done": 50, "table": [
      "allocated": [70, 71], "allocated_of_fifths": [60, 70, 70, 70, 71]}]}]}  # fmt: skip
 
 RESETS = {"resets": 200, "table": [{"process": "hvdrun", "descriptors": [2, 2], "threads": [1, 1], "pss": [9, 12]}]}
+FUZZ = {"executions": 3000, "searches": [], "parsers": {"wish": {"executions": 2000, "core_seconds": 0.1, "corpus": 9, "failures": 0},
+                                                        "ask": {"executions": 1000, "core_seconds": 0.2, "corpus": 4, "failures": 1}}}  # fmt: skip
 
 
 class TabulateResults(unittest.TestCase):
@@ -33,16 +35,18 @@ class TabulateResults(unittest.TestCase):
 
     def test_each_kind_of_file_gets_a_table(self):
         one, many = {"program": "c", "fault": "abort", "ranks": 2, "load": 1, **FAULT}, {"program": "jax", "ranks": 4, "load": 2, "faults": {"stop": FAULT}}
-        lines = [[cell.strip() for cell in row] for row in self.rows(one, ELASTIC, many, SOAK, RESETS)]
+        lines = [[cell.strip() for cell in row] for row in self.rows(one, ELASTIC, many, SOAK, RESETS, FUZZ)]
         self.assertIn(["c, abort", "2", "3", "1", "8, 36, 40", "-", "8, 36, 40", "1", "0.json"], lines)
         self.assertIn(["jax, stop", "4", "3", "1", "8, 36, 40", "-", "8, 36, 40", "2", "2.json"], lines)
         self.assertIn(["kill", "20", "0", "8, 9, 40", "-", "-", "0.15 s", "**missed**", "4", "1.json"], lines)
         self.assertIn(["asan, programs", "50", "rank 0", "31 to 32", "4 to 4", "80, 100, 99, 91, 90", "-10", "70 to 71", "+1", "3.json"], lines)
         self.assertIn(["elastic, resets", "200", "hvdrun", "2 to 2", "1 to 1", "9 to 12", "+3", "-", "-", "4.json"], lines)
-        self.assertEqual(sum(line[0] == "---" for line in lines), 3)
+        self.assertIn(["wish", "2,000", "20,000", "9", "0", "5.json"], lines)
+        self.assertIn(["all 2", "3,000", "10,000", "13", "1", "5.json"], lines)
+        self.assertEqual(sum(line[0] == "---" for line in lines), 4)
 
     def test_a_file_of_something_else_is_refused_and_named(self):
-        for content, sentence in (({"results": []}, "0.json is not of scripts/chaos or scripts/soak"), ("my thesis", "0.json: Expecting value")):
+        for content, sentence in (({"results": []}, "0.json is not of scripts/chaos, scripts/soak or scripts/fuzz"), ("my thesis", "0.json: Expecting value")):
             found = self.rows(content, code=1)
             self.assertIn(sentence, found)
             self.assertNotIn("|", found)
