@@ -97,7 +97,7 @@ std::string named_for_mpi() {
 std::string purpose(const std::string& path) {
   std::string file = std::filesystem::path(path).filename().string();
   if (file == "librueda_mpi.so" || path == named_for_mpi()) return "mpi";
-  if (file == "librueda_cuda.so") return "cuda, nccl";
+  if (file == "librueda_cuda.so") return "cuda";
   return file;
 }
 
@@ -121,7 +121,7 @@ Finding judge_plugin(const Plugin& plugin) {
   if (!plugin.status.ok()) {
     return {what, false, plugin.status.sentence(),
             what == "mpi" ? "rueda-build-mpi makes one for the mpicc in PATH; RUEDA_MPI_PLUGIN may name its path"
-            : what == "cuda, nccl"
+            : what == "cuda"
                 ? "tensors on GPUs need it: it is in the wheel, so pip install --force-reinstall brings it back; a "
                   "build from source makes it if there is cuda.h, which scripts/setup --cuda brings"
                 : "put one of this build there, or name its path in RUEDA_PLUGINS"};

@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "ops/cuda/symbol_finder.h"
 
 namespace rueda::cuda {
@@ -19,10 +21,21 @@ constexpr const char* kNcclName = "libnccl.so.2";
 constexpr int kMajor = 10000;
 constexpr int kMinor = 100;
 
+/// Where pip has put NCCL if it has put the plug-in at site-packages/rueda/lib. Empty if the plug-in's path is unknown.
+/// The path is not resolved, since folders of Python may be links.
+std::string beside_plugin() {
+  const std::filesystem::path plugin = path_of(reinterpret_cast<void*>(&open_nccl), "");
+  if (!plugin.is_absolute()) return "";
+  return (plugin.parent_path().parent_path().parent_path() / "nvidia" / "nccl" / "lib" / kNcclName).string();
+}
+
 void* find_nccl(const std::string& named) {
-  if (!named.empty()) return ::dlopen(named.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const loaded = ::dlopen(kNcclName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  return loaded != nullptr ? loaded : ::dlopen(kNcclName, RTLD_NOW | RTLD_LOCAL);
+  constexpr int kMode = RTLD_NOW | RTLD_LOCAL;
+  if (!named.empty()) return ::dlopen(named.c_str(), kMode);
+  void* library = ::dlopen(kNcclName, kMode | RTLD_NOLOAD);
+  const std::string beside = beside_plugin();
+  if (library == nullptr && !beside.empty()) library = ::dlopen(beside.c_str(), kMode);
+  return library != nullptr ? library : ::dlopen(kNcclName, kMode);
 }
 
 void find_communicators(SymbolFinder& finder, Nccl& nccl) {
@@ -93,7 +106,8 @@ Result<Nccl> open_nccl(const std::string& named) {
 
 std::string describe_nccl(const std::string& named) {
   const Result<Nccl> found = open_nccl(named);
-  if (!found.ok()) return found.status().sentence();
+  if (!found.ok())
+    return fmt::format("support for NCCL is built in, but cannot be used: {}", found.status().sentence());
   return fmt::format("NCCL {} ({})", nccl_version_text(found.value().version), found.value().path);
 }
 

@@ -41,8 +41,9 @@ struct Nccl {
 };
 
 /// Opens NCCL: the library at `named` (RUEDA_NCCL_LIBRARY) if that is not empty, else one that the process has loaded,
-/// else what the dynamic linker finds. A library that is found stays open. Returns kUnsupported if there is none or it
-/// is too old; the sentence says what to do. Calls nothing but ncclGetVersion.
+/// else the one that pip has installed beside the plug-in (nvidia/nccl/lib), else what the dynamic linker finds. A
+/// library that is found stays open. Returns kUnsupported if there is none or it is too old; the sentence says what to
+/// do. Calls nothing but ncclGetVersion.
 core::Result<Nccl> open_nccl(const std::string& named);
 
 /// Returns the line of `hvdrun --check-build` about NCCL: version and path, or why there is none.

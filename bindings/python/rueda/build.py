@@ -3,11 +3,13 @@
 import ctypes
 import json
 import os
+import pathlib
 from typing import Any, Dict
 
 from rueda._native import ffi, lib
 
 _NCCL = "libnccl.so.2"
+_BESIDE = pathlib.Path(__file__).parents[1] / "nvidia" / "nccl" / "lib" / _NCCL  # where pip puts it
 _OLDEST_NCCL = 21400  # as in ops/cuda/nccl_library.cc
 
 
@@ -55,11 +57,12 @@ def cuda_built() -> bool:
 def nccl_built() -> int:
     """The version of NCCL that operations on GPUs use, as a number: 22809 for 2.28.9. 0 if there is none, if it is older than
     2.14, or without the CUDA plug-in. As operations do, takes the library that RUEDA_NCCL_LIBRARY names, else the one that
-    the process has loaded, else what the dynamic linker finds."""
+    the process has loaded, else the one that pip has installed beside Rueda, else what the dynamic linker finds."""
     if not cuda_built():
         return 0
     named = os.environ.get("RUEDA_NCCL_LIBRARY")
-    candidates = [(named, os.RTLD_LAZY)] if named else [(_NCCL, os.RTLD_LAZY | os.RTLD_NOLOAD), (_NCCL, os.RTLD_LAZY)]
+    candidates = [(named, os.RTLD_LAZY)] if named else [
+        (_NCCL, os.RTLD_LAZY | os.RTLD_NOLOAD), (str(_BESIDE), os.RTLD_LAZY), (_NCCL, os.RTLD_LAZY)]  # fmt: skip
     for name, mode in candidates:
         version = ctypes.c_int()
         try:
