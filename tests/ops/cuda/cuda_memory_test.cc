@@ -2,9 +2,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include "ops/cuda/device_functions.h"
+#include "runtime/base/plugin.h"
 #include "tests/ops/cuda/gpu.h"
 
 namespace rueda::test {
@@ -136,6 +139,76 @@ TEST_CASE("a forked child makes no call of CUDA") {
     expect(WIFEXITED(status) && WEXITSTATUS(status) == 7, "the child called CUDA, or enqueued");
     expect_code(rueda_release(handle), RUEDA_OK, "release");
   });
+}
+
+/// What the plug-in has of GPU 0 before the fork, and what it does with that in a child.
+class Inherited {
+ public:
+  Inherited() {
+    REQUIRE(functions_.mark(context_, 0, stream_.get(), &mark_) == 0);
+    REQUIRE(functions_.mark_time(context_, 0, engine_stream(), &timed_) == 0);
+    memory_ = functions_.allocate(context_, 0, 64, engine_stream());
+    pinned_ = functions_.allocate_pinned(context_, 0, 64);
+    REQUIRE((memory_ != nullptr && pinned_ != nullptr));
+  }
+  ~Inherited() { free_all(); }
+  Inherited(const Inherited&) = delete;
+  Inherited& operator=(const Inherited&) = delete;
+
+  void free_all() {
+    functions_.free_token(context_, mark_);
+    functions_.free_token(context_, timed_);
+    functions_.free(context_, 0, memory_, stream_.get());
+    functions_.free_pinned(context_, 0, pinned_, 64);
+  }
+  /// Whether each function that has something to return refuses, with a sentence.
+  bool refuse() {
+    uint64_t token = 0;
+    int64_t nanoseconds = 0;
+    const auto says_why = [this](bool refuses) {
+      std::array<char, 256> text{};
+      functions_.why(context_, text.data(), text.size());
+      return refuses && std::string(text.data()).find("fork") != std::string::npos;
+    };
+    const auto told = [](void*) {};
+    return says_why(functions_.mark(context_, 0, stream_.get(), &token) != 0) &&
+           says_why(functions_.order_after(context_, 0, mark_, stream_.get()) != 0) &&
+           says_why(functions_.poll(context_, mark_) < 0) &&
+           says_why(functions_.notify(context_, mark_, core::MarkAsker::kLane, told, nullptr) != 0) &&
+           says_why(engine_stream() == nullptr) &&
+           says_why(functions_.copy(context_, 0, memory_, pinned_, 64, stream_.get()) != 0) &&
+           says_why(functions_.allocate(context_, 0, 64, stream_.get()) == nullptr) &&
+           says_why(functions_.allocate_pinned(context_, 0, 64) == nullptr) &&
+           says_why(functions_.mark_time(context_, 0, stream_.get(), &token) != 0) &&
+           says_why(functions_.time_of(context_, timed_, &nanoseconds) != 0);
+  }
+
+ private:
+  static cuda::Devices& devices() {
+    gpu();
+    static const rueda_host host = core::bare_host();
+    static auto& one = *new cuda::Devices(host);
+    return one;
+  }
+  void* engine_stream() { return functions_.engine_stream(context_, 0, core::EngineStream::kToHost); }
+
+  core::DeviceFunctions functions_ = cuda::device_functions(devices());
+  void* context_ = functions_.context;
+  GpuStream stream_{0};
+  uint64_t mark_ = 0;
+  uint64_t timed_ = 0;
+  void* memory_ = nullptr;
+  void* pinned_ = nullptr;
+};
+
+TEST_CASE("the plug-in itself makes no call of CUDA in a forked child, whoever asks it") {
+  Inherited inherited;
+  const int status = in_child([&inherited] {
+    const bool refused = inherited.refuse();
+    inherited.free_all();
+    ::_exit(!refused ? 1 : gpu().counts().calls_after_fork == 0 ? 7 : 2);
+  });
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
 }
 
 TEST_CASE("a fault of a GPU names call, device and tensor, and ends the epoch; a new session works") {
