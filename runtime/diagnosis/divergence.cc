@@ -263,7 +263,7 @@ class Comparison {
     for (const RankDump* each : dumps_) {
       const RankDump& dump = *each;
       for (const DumpedOp& op : dump.operations) {
-        if (op.state != OpState::kAgreed && op.state != OpState::kStarted) continue;
+        if (in_agreement(op) || op_is_over(op)) continue;
         const std::string its_set = name_of_set(dump.rank, op);
         if (first != nullptr && std::pair(its_set, *op.batch) >= std::pair(set, *first->batch)) continue;
         first = &op;

@@ -30,7 +30,7 @@ std::string what(const DumpedOp& op, const RankDump& dump) {
 /// Returns how far an operation has come, or had come before it failed: "failed" alone would hide that.
 OpState furthest(const DumpedOp& op) {
   auto state = OpState::kEnqueued;
-  for (const OpState each : {OpState::kProposed, OpState::kAgreed, OpState::kStarted}) {
+  for (const OpState each : {OpState::kProposed, OpState::kAgreed, OpState::kStarted, OpState::kLaunched}) {
     if (op.when[static_cast<size_t>(each)] > 0) state = each;
   }
   return state;

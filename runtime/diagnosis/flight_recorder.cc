@@ -16,8 +16,8 @@
 namespace rueda::core {
 
 const char* name_of(OpState state) {
-  constexpr std::array<const char*, kOpStates> kNames = {"enqueued", "proposed", "agreed",
-                                                         "started",  "finished", "failed"};
+  constexpr std::array<const char*, kOpStates> kNames = {"enqueued", "proposed", "agreed", "started",
+                                                         "launched", "finished", "failed"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -105,7 +105,7 @@ std::optional<FlightRecorder::Running> FlightRecorder::longest_running() const {
   std::optional<Running> found;
   MutexLock lock(mutex_);
   visit([&found](const OpRecord& record) {
-    if (record.state != OpState::kStarted) return;
+    if (record.state != OpState::kStarted && record.state != OpState::kLaunched) return;
     if (found && found->first.set == record.set && found->first.batch == record.batch) {
       ++found->more;
     } else if (!found || record.when[kStarted] < found->first.when[kStarted]) {

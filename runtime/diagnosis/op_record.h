@@ -16,10 +16,11 @@ enum class OpState : uint8_t {
   kProposed = 1,  ///< this rank has told rank 0
   kAgreed = 2,    ///< in a batch: all members have it
   kStarted = 3,   ///< its batch runs here
-  kFinished = 4,
-  kFailed = 5,
+  kLaunched = 4,  ///< its batch is launched on a device, which has not finished it
+  kFinished = 5,
+  kFailed = 6,
 };
-inline constexpr int kOpStates = 6;
+inline constexpr int kOpStates = 7;
 /// "enqueued" and so on.
 const char* name_of(OpState state);
 

@@ -31,7 +31,7 @@ void Recorder::refused(Operation& operation, const Status& why) {
   for (const TensorPart& tensor : operation.tensors()) ended(tensor, why);
 }
 
-/// The times of the flight record tell where an operation is stuck: submitted, proposed, agreed or started.
+/// The times of the flight record tell where an operation is stuck: submitted, proposed, agreed, started or launched.
 void Recorder::proposed(const Operation& operation) {
   const auto now = SteadyClock::now();
   flight_.update(operation.tensors(), record_of,
@@ -70,8 +70,11 @@ void Recorder::started(Batch& batch) {
 }
 
 void Recorder::launched(const Batch& batch) {
-  flight_.update(batch.tensors, record_of_pointer,
-                 [&batch](OpRecord& record, const TensorPart*) { record.algorithm = batch.call.choice.algorithm; });
+  const auto now = SteadyClock::now();
+  flight_.update(batch.tensors, record_of_pointer, [&batch, now](OpRecord& record, const TensorPart*) {
+    record.algorithm = batch.call.choice.algorithm;
+    if (batch.failure.ok() && !record.over()) record.reach(OpState::kLaunched, now);
+  });
 }
 
 SteadyClock::time_point Recorder::finished(const Batch& batch, const Status& result) {

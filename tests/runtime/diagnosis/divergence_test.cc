@@ -234,12 +234,13 @@ TEST_CASE("an operation that only ranks without a record may lack is told with t
 TEST_CASE("where ranks submitted the same, the oldest batch that has not ended everywhere is named") {
   const std::vector<RankDump> dumps = {
       dump_of(0, 3, {op("w", OpState::kStarted, 1, 5)}), dump_of(1, 3, {op("w", OpState::kAgreed, 1, 5)}),
-      dump_of(2, 3, {op("w", OpState::kStarted, 1, 5), op("v", OpState::kAgreed, 2, 6)})};
+      dump_of(2, 3, {op("w", OpState::kLaunched, 1, 5), op("v", OpState::kAgreed, 2, 6)})};
   const std::vector<std::string> lines = first_divergence(dumps);
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 4);
   CHECK_THAT(lines[0], Contains("batch 5 is under way (ring, allreduce \"w\" (f32, 10 elements))"));
   CHECK(lines[1] == "  agreed: rank 1");
-  CHECK(lines[2] == "  started: rank 0, rank 2");
+  CHECK(lines[2] == "  started: rank 0");
+  CHECK(lines[3] == "  launched: rank 2");
 }
 
 TEST_CASE("ranks that gave no record are named, and all of it is one JSON object") {
