@@ -4,7 +4,7 @@
 //                             └─▶ the course at the cores' distance
 //                                   ├─ undecided: the contest's next, if the purse allows it
 //                                   ├─ decided once: a contest of the winner's refinements
-//                                   └─ decided:   the winner, timed now and then
+//                                   └─ decided:   the winner, timed now and then, perhaps beside a challenger
 //   timed ─▶ the trial ─▶ the purse pays ─▶ the contest
 //                      └─ the winner's: if times stay odd, a new contest
 //
@@ -117,11 +117,7 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
 Tuner::Pick Tuner::check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own) {
   const size_t turn = course.checked++;
   const bool is_own = turn % 2 == 0;
-  std::vector<Variant> ways = course.variants;
-  for (size_t i = 0; course.refined && i < course.contest->size(); ++i) {
-    const Variant& variant = course.contest->variant(i);
-    if (std::find(ways.begin(), ways.end(), variant) == ways.end()) ways.push_back(variant);
-  }
+  const std::vector<Variant> ways = ways_beside(course);
   const Pick pick = start(key, is_own ? own : ways[turn / 2 % ways.size()], shape, 0);
   trials_.back().role = is_own ? TrialRole::kOwn : TrialRole::kOther;
   return pick;
@@ -219,9 +215,21 @@ Tuner::Pick Tuner::without_trial(const GroupKey& key, Course& course, const Batc
 
 Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape& shape) {
   const Variant& winner = course.contest->variant(*course.contest->winner());
+  if (course.half) {
+    const Pick pick = end_pair(key, course, shape);
+    if (pick.trial != 0) return pick;
+  }
   if (++course.untimed < (course.odd > 0 ? kOddOneOf : kTimedOneOf)) return {winner, 0};
   course.untimed = 0;
-  return start(key, winner, shape, 0);
+  if (!course.challenges) {
+    std::vector<Variant> ways = ways_beside(course);
+    std::erase(ways, winner);
+    course.challenges.emplace(std::move(ways), parts_.now());
+  }
+  refill();
+  const double cost = course.contest->time(*course.contest->winner()) * static_cast<double>(shape.bytes);
+  if (!course.challenges->due(parts_.now()) || purse_ - held_ < cost) return start(key, winner, shape, 0);
+  return begin_pair(key, course, shape, cost);
 }
 
 Tuner::Pick Tuner::start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost) {
@@ -272,6 +280,7 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
     course.reference = std::min(course.reference, per_byte);
     return;
   }
+  if (trial.pair != 0 && judge(trial, course, time)) return;
   Contest& contest = *course.contest;
   const std::optional<size_t> index = contest.find(*trial.variant);
   if (!index) return;
@@ -283,9 +292,7 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
   const double best = std::min(contest.best_time(), course.reference);
   // Another way than the leader would not have been faster, as far as is known: what its batch takes longer is chance.
   if (best != Contest::kNever && contest.leader() != index) {
-    const double cost = std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes);
-    // A process that was stopped in a trial must not stop tuning for days.
-    purse_ = std::max(purse_ - cost, -static_cast<double>(nanoseconds(kPurse).count()));
+    pay(std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes));
   }
   const bool decides = contest.took(*index, per_byte);
   if (decides) {
@@ -318,6 +325,8 @@ void Tuner::watch(Course& course, double time) {
   if (course.odd < kOddTrials || parts_.now() - course.decided < holds) return;
   course.contest = Contest(course.variants);
   course.refined = false;
+  course.challenges.reset();
+  course.half.reset();
   course.reference = time;
   course.odd = 0;
   ++course.restarts;
@@ -331,6 +340,9 @@ void Tuner::refill() {
   purse_ = std::min(static_cast<double>(nanoseconds(kPurse).count()), purse_ + passed * kRefill);
   filled_ = now;
 }
+
+/// A process that was stopped in a trial must not stop tuning for days.
+void Tuner::pay(double cost) { purse_ = std::max(purse_ - cost, -static_cast<double>(nanoseconds(kPurse).count())); }
 
 void Tuner::forget_oldest() {
   held_ -= trials_.front().held;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/agreement/batch_shape.h"
+#include "runtime/agreement/challenges.h"
 #include "runtime/agreement/contest.h"
 #include "runtime/base/deadline.h"
 
@@ -57,7 +58,8 @@ struct TrialReport {
 /// process set and class of batches it holds a contest, and then one among refinements of its winner. Small batches,
 /// which have one good way, and kinds without variants take what is chosen without a tuner. Each distance of the cores
 /// has contests of its own, whose results are kept: when the cores move, the choice that was right there before is back
-/// at once. Later batches are timed now and then; if their times stay changed, a new contest begins.
+/// at once. Later batches are timed now and then; if their times stay changed, a new contest begins. Now and then one
+/// of the other variants runs beside the choice, and takes its place if it is better again and again.
 ///
 /// What trials cost beyond the best variant known comes out of a purse: 200 ms at the start, and a thousandth of the
 /// time that passes, never more than 200 ms together. A trial whose cost cannot be known counts as twice the best time.
@@ -96,6 +98,15 @@ class Tuner {
   static constexpr uint64_t kLeastBytes = 16 << 10;
 
  private:
+  /// The rest of a pair of Challenges.
+  struct Half {
+    uint64_t pair = 0;
+    Variant variant;
+    bool challenges = false;
+    uint64_t bytes = 0;  ///< of both batches: others take another time for each byte
+    double cost = 0;
+    int passed = 0;  ///< batches of other sizes since
+  };
   /// One class at one distance, in one process set.
   struct Course {
     std::optional<Contest> contest;  ///< empty until the first batches have warmed everything up
@@ -105,6 +116,8 @@ class Tuner {
     int untimed = 0;  ///< batches since the last trial
     int odd = 0;      ///< trials in a row that took another time than the winner did
     size_t checked = 0;
+    std::optional<Challenges> challenges;  ///< of the choice; empty until it is used first
+    std::optional<Half> half;              ///< a pair has begun, and its other batch has not
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
@@ -124,6 +137,8 @@ class Tuner {
     double held = 0;    ///< nanoseconds of the purse that nothing else may spend meanwhile
     uint64_t pick = 0;  ///< the number of its pick
     TrialRole role = TrialRole::kTrial;
+    uint64_t pair = 0;  ///< of Challenges; 0: of none
+    bool challenges = false;
   };
 
   Group& group_of(const GroupKey& key);
@@ -135,6 +150,11 @@ class Tuner {
   void give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick begin_pair(const GroupKey& key, Course& course, const BatchShape& shape, double cost);
+  Pick end_pair(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick start_half(const GroupKey& key, const BatchShape& shape, const Half& half);
+  std::vector<Variant> ways_beside(const Course& course) const;
+  bool judge(const Trial& trial, Course& course, const TrialTime& time);
   Pick check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own);
   Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
   std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;
@@ -143,6 +163,7 @@ class Tuner {
   void tell_choice(const GroupKey& key, Distance distance, uint64_t bytes, const Contest& contest) const;
   void watch(Course& course, double time);
   void refill();
+  void pay(double cost);
   void forget_oldest();
 
   Parts parts_;

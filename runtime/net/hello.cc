@@ -84,14 +84,14 @@ Status fill_nonce(std::span<std::byte> nonce) {
 
 std::vector<std::byte> text_of(const HelloScope& scope, Role role, const HelloFirst& first, Bytes listener_nonce) {
   const uint64_t job_bytes = scope.job.size();
-  std::vector<std::byte> text(sizeof(role) + sizeof(job_bytes));
+  const Bytes parts[] = {std::as_bytes(std::span(scope.job)), scope.binding, first, listener_nonce};
+  size_t size = sizeof(role) + sizeof(job_bytes);
+  for (const Bytes part : parts) size += part.size();
+  std::vector<std::byte> text(size);
   put(text, 0, role);
   put(text, sizeof(role), job_bytes);
-  const Bytes job = std::as_bytes(std::span(scope.job));
-  text.insert(text.end(), job.begin(), job.end());
-  text.insert(text.end(), scope.binding.begin(), scope.binding.end());
-  text.insert(text.end(), first.begin(), first.end());
-  text.insert(text.end(), listener_nonce.begin(), listener_nonce.end());
+  auto end = text.begin() + sizeof(role) + sizeof(job_bytes);
+  for (const Bytes part : parts) end = std::copy(part.begin(), part.end(), end);
   return text;
 }
 

@@ -1,0 +1,61 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/agreement/batch_shape.h"
+#include "runtime/base/deadline.h"
+
+namespace rueda::core {
+
+/// Looks for a way that beats the one that a contest has chosen, in pairs of batches next to each other. A contest
+/// judges by few times, which other work may have disturbed; both batches of a pair meet the machine in the same state.
+///
+/// One way after the other challenges the choice. It wins if it takes at least 3 % less time in kWins of kPairs pairs,
+/// and is dismissed as soon as it cannot. Each tour through all ways is followed by a longer rest. Pure; owned by the
+/// tuner. Times are nanoseconds for each byte.
+class Challenges {
+ public:
+  static constexpr int kPairs = 8;
+  static constexpr int kWins = 7;
+  static constexpr double kBetter = 0.97;
+  /// Between two pairs; twice as long after each tour, up to kMostDoublings times.
+  static constexpr std::chrono::milliseconds kRest{50};
+  static constexpr int kMostDoublings = 6;
+  /// From the choice to the first pair.
+  static constexpr std::chrono::milliseconds kFirstRest{1000};
+
+  Challenges() = default;
+  /// ways: those that challenge, in turn; the choice is not one of them. May be empty.
+  Challenges(std::vector<Variant> ways, SteadyClock::time_point now)
+      : ways_(std::move(ways)), next_(now + kFirstRest) {}
+
+  /// Returns whether a pair is due. There is a challenger then.
+  bool due(SteadyClock::time_point now) const { return !ways_.empty() && now >= next_; }
+  const Variant& challenger() const { return ways_[turn_]; }
+  /// Whether the challenger runs before the choice in the next pair. It does in every second one, so that a program
+  /// whose batches take turns favours neither.
+  bool challenger_first() const { return pairs_ % 2 == 1; }
+
+  /// Begins a pair. number: tells it from all others, of other objects too.
+  void begin(uint64_t number, SteadyClock::time_point now);
+  /// Take the times of a pair; those of another pair than the last one are ignored. took_challenger() and took_choice()
+  /// return the challenger if that has won by this time: it is the choice now, and this object is done.
+  std::optional<Variant> took_choice(uint64_t pair, double time);
+  std::optional<Variant> took_challenger(uint64_t pair, double time);
+
+ private:
+  std::optional<Variant> judge();
+
+  std::vector<Variant> ways_;
+  SteadyClock::time_point next_;
+  size_t turn_ = 0;
+  int tours_ = 0;
+  int pairs_ = 0;  ///< that are judged, of the present challenger
+  int wins_ = 0;
+  uint64_t last_pair_ = 0;
+  std::optional<double> choice_, challenger_;  ///< of the last pair
+};
+
+}  // namespace rueda::core
