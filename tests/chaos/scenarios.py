@@ -224,7 +224,7 @@ ALL = {
     "announce": Scenario(announce, **NOTICE),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
     "grow-by-list": Scenario(grow_by_list, "step 1 s after the list has the host again", p95=1000, least=3, hosts={FIRST: 2, SECOND: 2},
-                             noticed="the new workers are ready: up to 1 s until the next look at the list, their start and imports",
+                             noticed="the new workers are ready: the next look at the list, their start and imports",
                              recovered="the next step, all of that included"),
     "storm": Scenario(storm, hosts={FIRST: 2, SECOND: 2}, **STORM),
     "storm-over-hosts": Scenario(storm_over_hosts, hosts={"node1": 2, "node2": 2, "node3": 2}, lab=3, **STORM),

@@ -165,6 +165,20 @@ def test_an_error_that_one_rank_raises_starts_a_round_of_all(tmp_path):
     assert all(each["calls"] == 2 for each in workers.values())
 
 
+def test_a_loop_of_the_programs_own_leaves_and_joins_by_shutdown_and_init(tmp_path):
+    text = LOOP.replace("@hvd.elastic.run\n", """
+import functools
+
+def reset():
+    hvd.shutdown()
+    hvd.init()
+
+@functools.partial(hvd.elastic.run_fn, reset=reset)
+""")
+    done = job(tmp_path, text, {2: 10})
+    require_true_states(done, [0, 1, 3], [4] * 10 + [3] * (STEPS - 10))
+
+
 def test_process_sets_of_init_go_on_if_their_members_do(tmp_path):
     text = """
 pair, others = hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 3])

@@ -4,8 +4,10 @@ not count."""
 import pathlib
 import sys
 
+import pytest
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-from elastic_jobs import PARTS, flags, require_refused, require_trained  # noqa: E402
+from elastic_jobs import PARTS, flags, require_refused, require_trained, told  # noqa: E402
 
 # Worker 0 trains alone until worker 1 has come. What is called in the function has the names that it has in a new job.
 JOB = """
@@ -53,7 +55,49 @@ PUBLIC = """allreduce allreduce_ allreduce_async grouped_allreduce sparse_allred
 broadcast_parameters broadcast_optimizer_state broadcast_object allgather_object barrier join add_process_set forward backward""".split()
 
 
-def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and_do_not_count(run_script):
-    done = run_script(PARTS + JOB, *flags(1), ranks=1)
+# A new worker waits outside in its init(), or is in the next plan as soon as it was started: --admit discovered, the alias's default.
+@pytest.mark.parametrize("admission", ["ready", "discovered"])
+def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and_do_not_count(run_script, admission):
+    done = run_script(PARTS + JOB, *flags(1), "--admit", admission, ranks=1)
     require_refused(done, {**{name: f"{name}()" for name in PUBLIC}, "backward_in_buffers": "backward()", "compiled": "allreduce()"})
     require_trained(done, sizes=[2, 2])
+
+
+# Worker 0 takes a slot from the list, and gives it back once all have heard of that.
+UNDONE = """
+import rueda
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    if rueda.elastic.worker_id() == 0:
+        list_slots(1)
+        await_change(state)
+        list_slots(2)
+        with notice_taken_back:
+            notice_taken_back.wait_for(state._host_messages.empty)
+    hvd.barrier()
+    state.commit()
+    tell("committed", notices=rueda.elastic.membership().notices)
+
+import threading
+notice_taken_back = threading.Condition()
+take_notices = state.take_notices
+
+def telling():
+    with notice_taken_back:
+        taken = take_notices()
+        notice_taken_back.notify_all()
+        return taken
+
+state.take_notices = telling
+train(state)
+"""
+
+
+def test_a_change_that_is_undone_before_a_commit_interrupts_nobody(run_script):
+    done = run_script(PARTS + UNDONE, *flags(2), "--discovery-interval", "0.1", ranks=2)
+    assert done.code == 0, done.out + done.err
+    committed = sorted(told(done, "committed"), key=lambda line: line["worker"])
+    assert committed == [dict(what="committed", worker=worker, plan=1, notices=2) for worker in (0, 1)], done.out + done.err

@@ -156,7 +156,7 @@ def test_if_nobody_is_between_two_steps_the_last_commit_counts_and_a_warning_say
 """)
     done = stepping(tmp_path, text)
     require_true_states(done, [0, 1, 3], [4] * 8 + [3] * (STEPS - 8))
-    assert "no rank is between two steps, so all go back to the last commit" in done.err
+    assert "the rank that is furthest was not between two steps, so all go back to the last commit" in done.err
 
 
 @pytest.mark.long

@@ -181,7 +181,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     function again; its return value is the wrapper's. docs/guide/elastic-training.md has the rules.
 
     An error that the next plan would bring again leaves the wrapper: MismatchError, NotInitializedError,
-    UnsupportedError, and every exception that is no HorovodInternalError. In a job that is not elastic, so does every
-    error of a collective.
+    UnsupportedError, and every exception that is no HorovodInternalError. In a job that is not elastic the first error of
+    a collective ends the wrapper by an UnsupportedError, whose __cause__ it is.
     """
     return looped(func, _reset, _Agreed)
