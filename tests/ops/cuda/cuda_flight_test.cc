@@ -40,7 +40,10 @@ TEST_CASE("the flight record says of a batch that it is launched, by NCCL, and n
     expect(before.at("state") == "launched" && before.at("algorithm") == "nccl" && !before.contains("finished"),
            before.dump());
     expect(before.at("launched") >= before.at("started"), before.dump());
-    expect(after.at("state") == "finished" && after.at("launched") == before.at("launched"), after.dump());
+    // Each dump compares the clocks anew, so its times differ a little from those of another.
+    expect(after.at("state") == "finished" && after.at("started") <= after.at("launched") &&
+               after.at("launched") <= after.at("finished"),
+           after.dump());
   });
 }
 
