@@ -13,10 +13,14 @@
 #include "rueda.h"
 
 enum { kWeights = 3, kSteps = 40, kNone = -1 };
+/* What `commits` is before the first one: in a worker with which the job began, and in one that came later. */
+enum { kFresh = -1, kCameLate = -2 };
+/* Beside the codes of rueda.h: no worker is left that has the training. */
+enum { kTrainingLost = 1000 };
 
 /* Everything that the loop must find again. It has no pointers, so it can be copied and sent as bytes. */
 struct training {
-  int64_t commits; /* -1 in a worker that has never had the others' training */
+  int64_t commits; /* kFresh or kCameLate in a worker that has never had the others' training */
   int64_t step;
   double weights[kWeights];
   double momentum[kWeights];
@@ -44,11 +48,14 @@ static int32_t reduce(rueda_session* session, void* data, int32_t dtype, int64_t
 }
 
 /* Finds the rank with the most commits, the lowest of several. A rank may have one more than another: a death has kept
- * the other from its own. `*equal` says whether all have the same number, and nobody is new. */
+ * the other from its own. `*equal` says whether all have the same number, and nobody is new. If all ranks came late,
+ * the last worker that had the training has died before it gave it away. hvdrun cannot see that, so all ranks return
+ * kTrainingLost. */
 static int32_t find_root(rueda_session* session, int64_t commits, int32_t* root, int* equal) {
   int64_t most_and_least[2] = {commits, -commits};
   const int32_t code = reduce(session, most_and_least, RUEDA_I64, 2, RUEDA_MAX, "commits");
   if (code != RUEDA_OK) return code;
+  if (most_and_least[0] == kCameLate) return kTrainingLost;
   *equal = most_and_least[0] == -most_and_least[1] && commits >= 0;
   *root = commits == most_and_least[0] ? rueda_rank(session) : rueda_size(session);
   return reduce(session, root, RUEDA_I32, 1, RUEDA_MIN, "root");
@@ -107,6 +114,15 @@ static int32_t train(rueda_session* session, struct training* now, struct traini
   return code;
 }
 
+/* Joins the others if they train already. Until then they train on, so a worker builds what it needs before this. */
+static int32_t take_part(rueda_session* session, struct training* now) {
+  rueda_membership_info info = {.struct_size = sizeof info};
+  const int32_t code = rueda_membership(session, &info);
+  if (code != RUEDA_OK) return code;
+  if (info.waits || (info.plan > 1 && !info.holds_state)) now->commits = kCameLate;
+  return info.waits ? rueda_reset(session, NULL) : RUEDA_OK;
+}
+
 /* Returns whether the next plan would bring the same error again. */
 static int is_lasting(int32_t code) { return code == RUEDA_MISMATCH || code == RUEDA_INVALID_ARGUMENT; }
 
@@ -121,15 +137,23 @@ static void report(rueda_session* session, const struct training* done) {
 }
 
 int main(int argc, char** argv) {
-  struct training now = {.commits = kNone}, commit = now;
+  struct training now = {.commits = kFresh};
   const struct victim victim = {argc > 2 ? atol(argv[1]) : kNone, argc > 2 ? atol(argv[2]) : kNone};
+  const rueda_init_options options = {.struct_size = sizeof options, .wait_outside = 1};
   rueda_session* session = NULL;
-  /* In a worker that comes later, this returns once the others have made room for it. */
-  int32_t code = rueda_init(NULL, &session);
+  int32_t code = rueda_init(&options, &session);
+  if (code == RUEDA_OK) code = take_part(session, &now);
+  struct training commit = now;
   while (code == RUEDA_OK) {
     code = make_equal(session, &now, &commit);
     if (code == RUEDA_OK) code = train(session, &now, &commit, victim);
     if (code == RUEDA_OK && now.step == kSteps) break;
+    if (code == kTrainingLost) {
+      fprintf(stderr,
+              "no worker is left that has the training: the last one died before it could give it to the new "
+              "workers; start the job again\n");
+      return 1;
+    }
     if (is_lasting(code)) return fail("training");
     if (code != RUEDA_OK) fprintf(stderr, "going back to step %lld: %s\n", (long long)commit.step, rueda_last_error());
     now = commit; /* what an operation that has failed has left in `now` is not known */
