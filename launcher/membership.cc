@@ -57,6 +57,7 @@ void Membership::tick(Time now) {
   }
   stop_overdue();
   stop_preempted();
+  const auto late = put_off_late();  // before the plans that follow evictions
   for (auto& [id, worker] : workers_) {
     if (!worker.rejoin_by || now_ < *worker.rejoin_by) continue;
     worker.rejoin_by.reset();
@@ -67,6 +68,7 @@ void Membership::tick(Time now) {
     const auto seconds = std::chrono::duration<double>(rules_.rejoin).count();
     evict(id, fmt::format("did not join plan {} within {} s (--rejoin-timeout)", plan_.number, seconds));
   }
+  if (late) go_on_without(*late);
   settle();
 }
 
@@ -92,7 +94,7 @@ std::optional<Membership::Time> Membership::next_tick() const {
 void Membership::began(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
   if (worker == nullptr || !worker->alive || plan > plan_.number) return;
-  worker->joined = std::max(worker->joined, plan);
+  if (plan != worker->put_off) worker->joined = std::max(worker->joined, plan);
   worker->left_at.reset();
   if (!worker->takes_part()) return;
   any_joined_ = true;
@@ -108,13 +110,14 @@ void Membership::asked(int64_t id, uint64_t plan, VoidPlan::Ground how) {
   if (worker == nullptr) return;
   worker->left_at.reset();
   if (!worker->takes_part()) return;
+  if (worker->is_coming()) worker->rejoin_by.reset();  // from now on it has the time of a worker whose program runs
   worker->ready = worker->has_asked = true;
   if (!void_ && plan == plan_.number && plan_.rank_of(id) >= 0) void_plan(*worker, how, "asked for a reset");
   expect_soon(*worker);
   settle();
 }
 
-/// A worker whose program runs, and that has not joined the plan it is in, is on its way: it gets so long.
+/// A worker that has not joined the plan it is in is on its way: the members wait for it for so long.
 void Membership::expect_soon(Worker& worker) {
   const bool awaited = !void_ && plan_.rank_of(worker.id) >= 0 && worker.joined < plan_.number;
   if (awaited && !worker.rejoin_by) worker.rejoin_by = now_ + rules_.rejoin;
@@ -258,7 +261,7 @@ std::vector<int64_t> Membership::away() const {
 
 bool Membership::has_come(int64_t id) const {
   const auto found = workers_.find(id);
-  return found != workers_.end() && found->second.alive && (found->second.has_asked || found->second.joined != 0);
+  return found != workers_.end() && found->second.alive && found->second.has_come();
 }
 
 std::vector<int64_t> Membership::running() const {

@@ -20,7 +20,7 @@ struct MembershipRules {
   int least = 1;                               ///< fewer workers form no plan (--min-np)
   int most = std::numeric_limits<int>::max();  ///< (--max-np)
   std::optional<int> resets;                   ///< plans after the first that are allowed (--reset-limit)
-  std::chrono::milliseconds rejoin{30000};     ///< for a member to join its next plan (--rejoin-timeout)
+  std::chrono::milliseconds rejoin{30000};     ///< for a member to join its plan (--rejoin-timeout)
   std::chrono::milliseconds removal{25000};    ///< for workers of a host that is about to go (--removal-timeout)
   std::chrono::milliseconds capacity{600000};  ///< for slots to come while there are too few (--elastic-timeout)
   Admission admission = Admission::kReady;
@@ -43,7 +43,9 @@ struct WorkerExit {
 ///   - a member's death, or a member's request (`asked`), voids the plan, and the next one follows at once if it has
 ///     `least` workers; else the job waits `capacity` for more and then ends;
 ///   - a worker that comes later is in no plan until it says that it is ready. The members hear of it; their request
-///     brings the plan that it is in;
+///     brings the plan that it is in. With `Admission::kDiscovered` it is taken for ready from its start. If it then
+///     does not come within `rejoin`, the members go on without it, and it is in no plan until it says that it is
+///     ready;
 ///   - the workers of the first start hold the job's state, and so does a later one once all members of a plan that it
 ///     was in have joined that plan. Hosts keep their order, but the worker that has held the state for longest is rank
 ///     0. If no worker that holds it is left, the job ends;
@@ -117,11 +119,14 @@ class Membership {
     bool ended_well = false;
     bool ended_unseen = false;            // with code 0 and without an init, which is well if nobody waits for it
     uint64_t joined = 0;                  // the last plan that it began to form
+    uint64_t put_off = 0;                 // the plan that ended because it did not come
     std::optional<Time> left_at;          // when it said goodbye, if it has not asked since
     std::optional<uint64_t> holds_since;  // the plan from which on it has the job's state
     std::optional<Time> rejoin_by;
     std::optional<Time> end_by;  // when it is stopped if it was removed and still runs
     bool takes_part() const { return alive && !stopping && !removed; }
+    bool has_come() const { return has_asked || joined != 0; }
+    bool is_coming() const { return !holds_since && !has_come(); }  // a newcomer that may still import and build
   };
 
   Worker* find(int64_t worker);
@@ -139,6 +144,9 @@ class Membership {
   void fail_unseen();
   void note_holders();
   void stop_overdue();
+  std::optional<int64_t> put_off_late();
+  void go_on_without(int64_t worker);
+  std::string late_cause() const;
   void expect_soon(Worker& worker);
   void settle();
   void publish_if_possible();

@@ -1,10 +1,10 @@
-// How workers leave the job while it goes on. The members hear that a slot or a host is
-// gone from the job. With the next plan its worker is removed and ends by itself. A worker that does not is ended:
+// How workers leave the job, or a plan, while it goes on. The members hear that a slot or a host is gone from the job.
+// With the next plan its worker is removed and ends by itself. A worker that does not is ended:
 //
 //   removed                       --rejoin-timeout later -> ended
 //   its host is about to go       --removal-timeout later -> ended, in whatever plan it is
 //
-// None of these ends is a failure.
+// None of these ends is a failure. A newcomer that does not come in time is not ended, it joins a later plan.
 
 #include <fmt/format.h>
 
@@ -30,12 +30,12 @@ void Membership::remove_waiting() {
   }
 }
 
-/// Removes the members of the plan that are not in the next one.
+/// Removes the members of the plan that are not in the next one. Newcomers that were put off stay.
 void Membership::remove_dropped(const std::vector<int64_t>& next) {
   for (auto& [id, worker] : workers_) {
-    if (plan_.rank_of(id) >= 0 && std::find(next.begin(), next.end(), id) == next.end() && worker.takes_part() &&
-        !gone(worker))
-      remove(worker);
+    const bool dropped = plan_.rank_of(id) >= 0 && std::find(next.begin(), next.end(), id) == next.end();
+    const bool put_off = !worker.ready && hosts_.usable(worker.host, worker.slot);
+    if (dropped && !put_off && worker.takes_part() && !gone(worker)) remove(worker);
   }
 }
 
@@ -47,6 +47,33 @@ void Membership::remove(Worker& worker) {
   const std::string why = done ? "the work is done"
                                : fmt::format("its slot {} of host {} is no longer the job's", worker.slot, worker.host);
   orders_.emplace_back(RemoveWorker{worker.id, fmt::format("worker {} is in no further plan: {}", worker.id, why)});
+}
+
+/// Takes newcomers that have not come in time for not ready. Returns one of them, if there are any. What they load
+/// takes what it takes, but the members would give up in the end.
+std::optional<int64_t> Membership::put_off_late() {
+  std::optional<int64_t> late;
+  for (auto& [id, worker] : workers_) {
+    if (!worker.is_coming() || !worker.rejoin_by || now_ < *worker.rejoin_by) continue;
+    worker.rejoin_by.reset();
+    worker.ready = false;
+    worker.put_off = plan_.number;
+    orders_.emplace_back(Tell{fmt::format("worker {} (host {}) {}: the others go on, and it joins once it does", id,
+                                          worker.host, late_cause())});
+    late = late.value_or(id);
+  }
+  return late;
+}
+
+/// Voids the plan of a worker that was put off, unless another member's end has done so.
+void Membership::go_on_without(int64_t worker) {
+  if (void_ || plan_.rank_of(worker) < 0) return;
+  void_plan(workers_.at(worker), VoidPlan::Ground::kRequest, late_cause());
+}
+
+std::string Membership::late_cause() const {
+  return fmt::format("did not call init within {} s (--rejoin-timeout)",
+                     std::chrono::duration<double>(rules_.rejoin).count());
 }
 
 /// A removed worker ends by itself; one that does not in time is ended.

@@ -179,10 +179,10 @@ void Membership::publish(const std::vector<const Worker*>& members) {
   noticed_ = after;
   noticed_removal_.reset();
   orders_.emplace_back(PublishPlan{plan_});
-  // A worker that has not asked yet may still import and build, which takes what it takes.
+  // A worker of the first start that has not asked yet may still import and build, which takes what it takes.
   for (const int64_t id : after) {
     Worker& worker = workers_.at(id);
-    if (worker.joined != 0 || worker.has_asked) expect_soon(worker);
+    if (worker.has_come() || worker.is_coming()) expect_soon(worker);
   }
 }
 

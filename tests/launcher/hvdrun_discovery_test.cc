@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/launcher/elastic_run.h"
 #include "tests/launcher/host_list.h"
 #include "tests/launcher/hvdrun_process.h"
 
@@ -83,6 +84,33 @@ TEST_CASE("from a run of the script to the next one it is as long as --discovery
   int64_t least = often.back() - often.front();
   for (size_t at = 1; at < often.size(); ++at) least = std::min(least, often[at] - often[at - 1]);
   CHECK(least < 900'000'000);
+}
+
+TEST_CASE("with --admit discovered the others go on without a newcomer that is slow, and it joins once it comes") {
+  const HostList list("localhost:1\n");
+  const std::string gate = list.path() + ".gate";
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  HvdrunProcess run({"-np", "1", "--min-np", "1", "--admit", "discovered", "--rejoin-timeout", "2",
+                     "--host-discovery-script", list.script(), "sh", "-c",
+                     "case $RUEDA_WORKER_ID in 0) exec $0 join notice reset join notice reset join bye;; "
+                     "*) read _ <" +
+                         gate + "; exec $0 join bye;; esac",
+                     RUEDA_LAUNCHER_RANK});
+  run.read_until("[0]<stdout>:plan 1 rank 0 of 1");
+  list.replace("localhost:2\n");
+  run.read_until("[0]<stdout>:plan 3 rank 0 of 1");
+  std::ofstream(gate) << "go on\n";
+  run.read_until("[1]<stdout>:plan 4 rank 1 of 2");
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  CHECK(
+      reported(run) ==
+      Lines{"plan 2 has 2 workers, because worker 0 (host localhost) asked for a reset",
+            "worker 1 (host localhost) did not call init within 2 s (--rejoin-timeout): the others go on, and it joins "
+            "once it does",
+            "plan 3 has 1 worker, because worker 1 (host localhost) did not call init within 2 s (--rejoin-timeout)",
+            "plan 4 has 2 workers, because worker 0 (host localhost) asked for a reset"});
+  run.wait_for_all_to_end();
 }
 
 TEST_CASE("a script that hangs is ended at its limit, with all that it started") {

@@ -232,7 +232,7 @@ TEST_CASE("a working folder that was removed is an error before anything starts"
 TEST_CASE("hvdrun notes flags without effect and refuses a key file that does not exist") {
   HvdrunProcess unused({"--tcp", "true"}, {});
   CHECK(unused.wait() == 2);  // no number of ranks
-  CHECK_THAT(unused.err(), Contains("--tcp have no effect without --mpi"));
+  CHECK_THAT(unused.err(), Catch::Matchers::Contains("--tcp have no effect without --mpi"));
   HvdrunProcess key({"-i", "/nowhere", "-np", "1", "true"});
   CHECK(key.wait() == 2);
   CHECK(key.last_error() == "hvdrun: --ssh-identity-file /nowhere: No such file or directory");

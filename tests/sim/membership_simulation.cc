@@ -118,7 +118,10 @@ void MembershipSimulation::add_process_actions(Process& process, std::vector<Act
   if (process.stuck) return;
   const bool is_void = process.plan != 0 && void_.contains(process.plan);
   switch (process.state) {
-    case State::kBooting: actions.emplace_back([&process] { process.state = State::kSeeking; }); break;
+    case State::kBooting:
+      if (!process.slow || !is_awaited(process.id))
+        actions.emplace_back([&process] { process.state = State::kSeeking; });
+      break;
     case State::kSeeking: {
       const core::Plan* last = plans_.empty() ? nullptr : &plans_.rbegin()->second;
       const bool named = last != nullptr && last->number > process.plan && last->rank_of(process.id) >= 0 &&
@@ -139,6 +142,10 @@ void MembershipSimulation::add_process_actions(Process& process, std::vector<Act
       break;
     case State::kEnded: break;
   }
+}
+
+bool MembershipSimulation::is_awaited(int64_t id) const {
+  return !plans_.empty() && !void_.contains(plans_.size()) && plans_.rbegin()->second.rank_of(id) >= 0;
 }
 
 // What rueda_init and rueda_reset do to find their plan.
@@ -323,6 +330,7 @@ void MembershipSimulation::carry_out(const StartWorker& order) {
   process.slot = order.slot;
   process.has_state = plans_.contains(1) && plans_.at(1).rank_of(order.worker) >= 0;
   if (process.has_state) known_holders_.insert(order.worker);
+  process.slow = !process.has_state && random_.once_in(3);
 }
 
 void MembershipSimulation::carry_out(const StopWorker& order) {
@@ -330,6 +338,9 @@ void MembershipSimulation::carry_out(const StopWorker& order) {
   const auto removed = removed_at_.find(order.worker);
   const auto preempted = preempted_at_.find(processes_.at(order.worker).host);
   if (preempted != preempted_at_.end() && now_ >= preempted->second + rules_.removal) return;
+  const Process& process = processes_.at(order.worker);
+  if (process.state == State::kBooting && removed == removed_at_.end() && !evicted_.contains(order.worker))
+    fail(fmt::format("worker {} is stopped while it imports", order.worker));
   if (removed != removed_at_.end() && !evicted_.contains(order.worker) && now_ < removed->second + rules_.rejoin)
     fail(fmt::format("worker {} is stopped before its time to leave is over", order.worker));
 }

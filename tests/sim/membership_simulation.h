@@ -20,7 +20,7 @@ namespace rueda::sim {
 ///   - a plan has --min-np to --max-np workers (fewer only once some have finished), each in a slot of its own;
 ///   - a worker is interrupted for another only when that one is ready;
 ///   - workers start only in listed slots of reached hosts that are not about to go, and one that is removed, or whose
-///     host is about to go, has its time to end;
+///     host is about to go, has its time to end; one that imports is stopped for no other reason;
 ///   - a worker that ends with its host, as was announced, is no failure;
 ///   - the job ends, and with success exactly if a worker ended well; else with a sentence whose reason is true.
 class MembershipSimulation {
@@ -43,6 +43,7 @@ class MembershipSimulation {
     bool has_state = false;
     bool stuck = false;    // does nothing until it is killed
     bool killed = false;   // by hvdrun, and not dead yet
+    bool slow = false;     // imports until no plan waits for it any more
     bool goodbye = false;  // it has shut down, and asked for nothing since
     int steps = 0;
     std::deque<std::function<void()>> news;  // what hvdrun has not heard yet, in order
@@ -77,6 +78,7 @@ class MembershipSimulation {
   void check_end(const core::launcher::EndJob& order);
   bool formed(uint64_t plan) const;
   bool lives(int64_t id) const;
+  bool is_awaited(int64_t id) const;
 
   Random random_;
   Trace trace_;

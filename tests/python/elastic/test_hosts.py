@@ -73,6 +73,26 @@ def test_others_are_interrupted_for_a_newcomer_when_it_is_ready_or_when_it_is_st
     assert one.end() == 0, one.report
 
 
+def test_a_newcomer_that_was_discovered_and_is_slow_ends_no_member_and_joins_once_it_comes(start):
+    newcomers_wait = ["sh", "-c", 'test $RUEDA_WORKER_ID = 0 || read _ <go; exec "$@"', "sh"]
+    one = start({"localhost": 1}, *HVDRUN, "-np", "1", "--min-np", "1", "--admit", "discovered", "--rejoin-timeout", "2", *PRINTED,
+                *newcomers_wait, *WORKER)  # fmt: skip
+    os.mkfifo(one.folder / "go")
+    one.until(one.complete, "the first plan")
+    one.list_hosts({"localhost": 2})
+    one.until(lambda: one.complete(2), "the plan without the newcomer")
+    assert one.members(3) == [0] and not any(line["worker"] == 1 for line in one.lines)
+    with open(one.folder / "go", "w") as go:
+        go.write("now\n")
+    one.until(lambda: one.complete(3), "the plan with the newcomer")
+    assert one.members(4) == [0, 1]
+    assert [planned for _, planned, _ in left(one)] == [True, True]  # nothing failed in worker 0
+    assert one.end() == 0, one.report
+    late = "worker 1 (host localhost) did not call init within 2 s (--rejoin-timeout)"
+    assert any(f"plan 3 has 1 worker, because {late}" in line for line in one.report), one.report
+    assert not any("failed" in line for line in one.report), one.report
+
+
 def test_horovodrun_gives_a_host_up_after_one_failure(start):
     dies = ["sh", "-c", 'test $RUEDA_WORKER_ID = 1 && exit 3; exec "$@"', "sh", *WORKER]
     for launcher, flags, once in ((HOROVODRUN, [], True), (HOROVODRUN, ["--blacklist-after", "2"], False), (HVDRUN, [], False)):
