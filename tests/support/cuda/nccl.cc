@@ -45,7 +45,7 @@ void count(int rueda::test::NcclCounts::*which, int by = 1) {
 std::byte* real(const void* memory) { return static_cast<std::byte*>(standin_driver().in_kernel(memory)); }
 
 /// All are told to stop before any is waited for: one's kernel may lie behind another's. One that a thread is inside of
-/// is left to the process.
+/// is left alive; a later abort, when no thread is inside of it, ends it.
 void abort_all(const std::vector<NcclComm>& all) {
   static auto* const left = new std::vector<NcclComm>;
   std::vector<NcclComm> unused;
@@ -65,7 +65,7 @@ void abort_all(const std::vector<NcclComm>& all) {
   const std::lock_guard lock(NcclState::one().mutex);
   auto& counts = NcclState::one().counts;
   counts.aborts += static_cast<int>(all.size());
-  counts.alive -= static_cast<int>(all.size());
+  counts.alive -= static_cast<int>(unused.size());
   counts.most_in_abort = std::max(counts.most_in_abort, static_cast<int>(all.size()));
 }
 
