@@ -184,6 +184,7 @@ bool StandinCommunicator::may_begin() {
 }
 
 NcclResult StandinCommunicator::launch(std::vector<NcclOperation> group, CUstream stream) {
+  if (shared_->stop.load()) return NcclResult::kInvalidUsage;  // it was aborted meanwhile
   ++shared_->launched;
   return start([shared = shared_, work = std::move(group), stream] {
     standin_driver().launch(stream, [shared, work] {
