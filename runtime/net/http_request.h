@@ -11,7 +11,7 @@ class HttpRequest {
   enum class State {
     kUnfinished,  ///< more must come
     kWhole,
-    kRefused  ///< not a request, or too long
+    kRefused  ///< not a request, too long, or with a chunked body
   };
   HttpRequest();
   ~HttpRequest();

@@ -54,8 +54,7 @@ class Visitor {
 
 TEST_CASE("a page answers a request however it comes in pieces, with a body or without") {
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{1000}}) {
-    for (const std::string body :
-         {"\r\n", "Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"}) {
+    for (const std::string body : {"\r\n", "Content-Length: 5\r\n\r\nhello"}) {
       CAPTURE(piece, body);
       Visitor visitor;
       visitor.write("GET /metrics HTTP/1.1\r\nHost: a\r\n" + body, piece);
@@ -109,11 +108,11 @@ TEST_CASE("a request that is none or does not end is not answered, and its memor
   const std::string get = "GET /metrics HTTP/1.1\r\nHost: a\r\n";
   std::string lines;
   for (int i = 0; i < 2000; ++i) lines += "X-Line: " + std::string(20, 'a') + "\r\n";
-  for (const std::string& request :
-       {std::string("nonsense\r\n\r\n"), get + "X: " + std::string(100'000, 'a'), get + lines,
-        get + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(100'000, 'a'),
-        get + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(100'000, 'a'),
-        get + "Content-Length: 100000\r\n\r\n" + std::string(100'000, 'a')}) {
+  for (const std::string& request : {std::string("nonsense\r\n\r\n"), get + "X: " + std::string(100'000, 'a'),
+                                     get + lines, get + "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+                                     get + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(100'000, 'a'),
+                                     get + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(100'000, 'a'),
+                                     get + "Content-Length: 100000\r\n\r\n" + std::string(100'000, 'a')}) {
     CAPTURE(request.substr(0, 90));
     Visitor visitor;
     visitor.write(request, 1000);
