@@ -35,10 +35,14 @@ Contest::Contest(const std::vector<Variant>& variants, const Variant& winner, do
   entries_[*index].times = {time};
 }
 
-Contest Contest::anew() const {
-  std::vector<Variant> variants;
-  for (const Entry& entry : entries_) variants.push_back(entry.variant);
-  return Contest(variants);
+Contest Contest::anew() const { return Contest(variants()); }
+
+Contest Contest::decided_for(const Variant& winner, double time) const { return Contest(variants(), winner, time); }
+
+std::vector<Variant> Contest::variants() const {
+  std::vector<Variant> all;
+  for (const Entry& entry : entries_) all.push_back(entry.variant);
+  return all;
 }
 
 std::optional<size_t> Contest::next() {

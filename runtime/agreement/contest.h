@@ -30,6 +30,8 @@ class Contest {
 
   /// A contest of the same variants, without times.
   Contest anew() const;
+  /// A contest of the same variants that was decided for `winner`, one of them, by this time.
+  Contest decided_for(const Variant& winner, double time) const;
   /// Takes a time of a variant that an earlier contest has had; it decides nothing.
   void know(size_t index, double time) { entries_[index].times = {time}; }
 
@@ -62,6 +64,7 @@ class Contest {
     int heard = 0;
     bool out = false;
   };
+  std::vector<Variant> variants() const;
   void drop_losers();
   uint64_t random();
 

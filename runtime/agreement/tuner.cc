@@ -280,7 +280,7 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
     course.reference = std::min(course.reference, per_byte);
     return;
   }
-  if (trial.pair != 0 && judge(trial, course, time)) return;
+  if (trial.pair != 0 && judge(trial, course, time, per_byte)) return;
   Contest& contest = *course.contest;
   const std::optional<size_t> index = contest.find(*trial.variant);
   if (!index) return;

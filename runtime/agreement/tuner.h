@@ -154,7 +154,7 @@ class Tuner {
   Pick end_pair(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick start_half(const GroupKey& key, const BatchShape& shape, const Half& half);
   std::vector<Variant> ways_beside(const Course& course) const;
-  bool judge(const Trial& trial, Course& course, const TrialTime& time);
+  bool judge(const Trial& trial, Course& course, const TrialTime& time, double per_byte);
   Pick check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own);
   Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
   std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;

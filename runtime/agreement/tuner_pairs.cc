@@ -54,8 +54,7 @@ Tuner::Pick Tuner::start_half(const GroupKey& key, const BatchShape& shape, cons
 }
 
 /// Takes a time of a pair. Returns whether that is all there is to do with it.
-bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time) {
-  const double per_byte = static_cast<double>(time.took.count()) / static_cast<double>(trial.bytes);
+bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time, double per_byte) {
   if (!course.challenges || !course.contest->winner()) return trial.challenges;
   if (trial.challenges) tell(trial, time);
   const double choice = course.contest->time(*course.contest->winner());
@@ -63,13 +62,9 @@ bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time) {
   const std::optional<Variant> won = trial.challenges ? course.challenges->took_challenger(trial.pair, per_byte)
                                                       : course.challenges->took_choice(trial.pair, per_byte);
   if (!won) return trial.challenges;
-  std::vector<Variant> variants = course.variants;
   course.refined = course.refined && course.contest->find(*won).has_value();
-  for (size_t i = 0; course.refined && i < course.contest->size(); ++i) {
-    if (i == 0) variants.clear();
-    variants.push_back(course.contest->variant(i));
-  }
-  course.contest = Contest(variants, *won, per_byte);
+  course.contest =
+      course.refined ? course.contest->decided_for(*won, per_byte) : Contest(course.variants, *won, per_byte);
   course.challenges.reset();
   course.half.reset();
   course.decided = parts_.now();
