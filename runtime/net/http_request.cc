@@ -1,6 +1,7 @@
 // Beast parses. Its own limits leave out some of what a client may send, so all bytes together have a limit too. What
 // Beast has not parsed yet is kept and shown to it again with the next piece. It does not get to see a chunked body:
-// some lines behind one break an assumption of Beast's (1.74 to 1.81), and no client sends a body with a GET.
+// lines behind one that come in pieces can break an assertion of Beast's (seen in 1.81), which a release build does not
+// check, and no client sends a body with a GET.
 #include "runtime/net/http_request.h"
 
 #include <boost/beast/http/parser.hpp>
