@@ -4,9 +4,12 @@
  *   soak_rank failures COUNT           submits operations that fail, each in one of several ways
  *   soak_rank programs SECONDS [SEED]  runs random programs of operations, and checks every number
  *
- *   soak {"done": N, "descriptors": N, "threads": N, "pss": KIB}  some fifty times; under a sanitizer with "allocated":
- * KIB, since a sanitizer's own tables count in Pss wrong WHAT                                                    a
- * result, or a code, is wrong */
+ * It prints lines of these forms:
+ *
+ *   soak {"done": N, "descriptors": N, "threads": N, "pss": KIB, "allocated": KIB}   some fifty times
+ *   wrong WHAT                                                                       a result, or a code, is wrong
+ *
+ * "allocated" is there under a sanitizer alone, whose own tables count in "pss". */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>

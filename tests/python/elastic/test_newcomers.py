@@ -65,9 +65,19 @@ def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and
 
 # Worker 0 takes a slot from the list, and gives it back once all have heard of that.
 UNDONE = """
-import rueda
+import threading
+
 hvd.init()
 state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1), step=0)
+notice_taken_back, take_notices = threading.Condition(), state.take_notices
+
+def telling():
+    with notice_taken_back:
+        taken = take_notices()
+        notice_taken_back.notify_all()
+        return taken
+
+state.take_notices = telling
 
 @hvd.elastic.run
 def train(state):
@@ -81,17 +91,6 @@ def train(state):
     state.commit()
     tell("committed", notices=rueda.elastic.membership().notices)
 
-import threading
-notice_taken_back = threading.Condition()
-take_notices = state.take_notices
-
-def telling():
-    with notice_taken_back:
-        taken = take_notices()
-        notice_taken_back.notify_all()
-        return taken
-
-state.take_notices = telling
 train(state)
 """
 
