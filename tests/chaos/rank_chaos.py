@@ -113,8 +113,8 @@ def parse(words):
         parser.error("--by-hand starts ranks in C; leave out --program")
     if options.by_hand and (others := [fault for fault in options.faults if not faults.ALL[fault].by_hand]):
         parser.error(f"--by-hand has no hvdrun for {', '.join(others)} to strike")
-    if fewer := [fault for fault in options.faults if faults.ALL[fault].lab > options.ranks]:
-        parser.error(f"--ranks {options.ranks} are fewer than the hosts of {', '.join(fewer)}")
+    if fewer := [f"{fault} ({faults.ALL[fault].lab})" for fault in options.faults if faults.ALL[fault].lab > options.ranks]:
+        parser.error(f"--ranks {options.ranks} are fewer than the hosts that these faults need: {', '.join(fewer)}")
     if not os.access(os.path.join(options.bin, "chaos_rank"), os.X_OK):
         sys.exit(f"chaos: no chaos_rank in {options.bin}; scripts/demo makes a release build")
     return options
