@@ -138,6 +138,9 @@ Status ElasticJob::open_store() {
                                       post([this, worker, plan] { membership_.began(worker, plan); });
                                     },
                                     [this, post](int64_t worker, uint64_t plan) {
+                                      post([this, worker, plan] { membership_.formed(worker, plan); });
+                                    },
+                                    [this, post](int64_t worker, uint64_t plan) {
                                       post([this, worker, plan] { membership_.left(worker, plan); });
                                     },
                                     [this, post](int64_t worker) {

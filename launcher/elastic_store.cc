@@ -41,6 +41,8 @@ Status ElasticStore::publish(const Plan& plan) {
     const auto number = static_cast<int>(rank);
     server.each_time(wishes_key(job, number),
                      [began = events_.began, worker, plan = plan.number] { began(worker, plan); });
+    server.each_time(formed_key(job, number),
+                     [formed = events_.formed, worker, plan = plan.number] { formed(worker, plan); });
     server.each_time(goodbyes_key(job, number),
                      [left = events_.left, worker, plan = plan.number] { left(worker, plan); });
   }

@@ -17,10 +17,11 @@ class ElasticStore {
  public:
   /// What workers do. Called on the server's thread; must not block.
   struct Events {
-    std::function<void(int64_t worker, uint64_t plan)> began;  ///< whenever a worker begins to form the plan
-    std::function<void(int64_t worker, uint64_t plan)> left;   ///< whenever one has said goodbye in it
-    std::function<void(int64_t worker)> asked;                 ///< whenever `request` has a new value
-    std::function<void(uint64_t plan)> evidence;               ///< once for a plan: a rank reports another one as dead
+    std::function<void(int64_t worker, uint64_t plan)> began;   ///< whenever a worker begins to form the plan
+    std::function<void(int64_t worker, uint64_t plan)> formed;  ///< once a newcomer's call returns with the plan
+    std::function<void(int64_t worker, uint64_t plan)> left;    ///< whenever one has said goodbye in it
+    std::function<void(int64_t worker)> asked;                  ///< whenever `request` has a new value
+    std::function<void(uint64_t plan)> evidence;                ///< once for a plan: a rank reports another one as dead
   };
   /// `store` outlives it.
   ElasticStore(JobStore& store, Events events);

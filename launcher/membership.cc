@@ -99,9 +99,16 @@ void Membership::began(int64_t id, uint64_t plan) {
   if (!worker->takes_part()) return;
   any_joined_ = true;
   if (plan == plan_.number) worker->rejoin_by.reset();
-  if (!void_ && was_formed()) note_holders();
   expect_soon(*worker);
   fail_unseen();
+  settle();
+}
+
+/// Another plan may be void before its newcomers have met the members that hold the state.
+void Membership::formed(int64_t id, uint64_t plan) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->takes_part() || void_ || plan != plan_.number || plan_.rank_of(id) < 0) return;
+  if (!worker->holds_since) worker->holds_since = plan + 1;
   settle();
 }
 
@@ -223,14 +230,6 @@ void Membership::fail(Worker& worker, const std::string& cause, int exit_code) {
   if (const std::string sentence = hosts_.charge(worker.host, worker.slot, now_); !sentence.empty())
     orders_.emplace_back(Tell{sentence});
   if (member && !void_) void_plan(worker, VoidPlan::Ground::kDeath, cause);
-}
-
-/// All members of a plan that was formed have the state, so hosts that held it alone may leave.
-void Membership::note_holders() {
-  for (const auto& member : plan_.workers) {
-    Worker& one = workers_.at(member.id);
-    if (!one.holds_since) one.holds_since = plan_.number + 1;
-  }
 }
 
 void Membership::void_plan(const Worker& worker, VoidPlan::Ground ground, const std::string& cause) {

@@ -46,9 +46,9 @@ struct WorkerExit {
 ///     brings the plan that it is in. With `Admission::kDiscovered` it is taken for ready from its start. If it then
 ///     does not come within `rejoin`, the members go on without it, and it is in no plan until it says that it is
 ///     ready;
-///   - the workers of the first start hold the job's state, and so does a later one once all members of a plan that it
-///     was in have joined that plan. Hosts keep their order, but the worker that has held the state for longest is rank
-///     0. If no worker that holds it is left, the job ends;
+///   - the workers of the first start hold the job's state, and so does a later one once it has formed a plan with the
+///     others (`formed`). Hosts keep their order, but the worker that has held the state for longest is rank 0. If no
+///     worker that holds it is left, the job ends;
 ///   - once a worker has ended well, the others are awaited, no worker is started any more, and the job succeeds.
 class Membership {
  public:
@@ -65,6 +65,8 @@ class Membership {
 
   /// The worker has begun to form this plan.
   void began(int64_t worker, uint64_t plan);
+  /// The worker has formed this plan with all its members, and its program goes on. Only newcomers say so.
+  void formed(int64_t worker, uint64_t plan);
   /// The worker has left this plan, by a goodbye or without, and wants the next one; 0: it is new and ready for its
   /// first.
   void asked(int64_t worker, uint64_t plan, VoidPlan::Ground how = VoidPlan::Ground::kRequest);
@@ -142,7 +144,6 @@ class Membership {
   void stop_preempted();
   std::optional<Time> removal_of(const std::vector<int64_t>& next) const;
   void fail_unseen();
-  void note_holders();
   void stop_overdue();
   std::optional<int64_t> put_off_late();
   void go_on_without(int64_t worker);

@@ -34,6 +34,8 @@ Deadline forming_deadline(std::chrono::nanoseconds patience, Deadline deadline) 
   return patience.count() > 0 ? deadline.earlier(Deadline::after(patience)) : deadline;
 }
 
+bool is_new(const Plan& plan, const PlannedWorker& worker) { return plan.number > 1 && worker.holds_state == 0; }
+
 /// "trace.json" of plan 3 is "trace.plan3.json": each plan has a file of its own.
 std::string path_in(const std::string& path, uint64_t plan) {
   const size_t slash = path.rfind('/');
@@ -127,7 +129,11 @@ Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
     last_ = plan.value().number;
     auto engine = form(plan.value(), cutoff.value(), deadline);
     if (engine.ok() && !cutoff.value()->raised()) {
-      return Joined{plan.value(), planned_job(parts_.identity.job, last_), std::move(engine).value()};
+      // From here on the call returns with this plan, even if the plan ends now: hvdrun may count on it.
+      const Status told = tell_formed(plan.value());
+      if (told.ok()) return Joined{plan.value(), planned_job(parts_.identity.job, last_), std::move(engine).value()};
+      engine.value()->shutdown(Deadline::after(kEndLimit));
+      return told;
     }
     if (engine.ok()) engine.value()->shutdown(Deadline::after(kEndLimit));
     const Status why = engine.ok() ? cutoff.value()->abort().why() : engine.status();
@@ -135,6 +141,14 @@ Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
     log(LogLevel::kInfo, "worker {}: plan {} is over before it was formed: {}", members_->worker(), last_,
         why.sentence());
   }
+}
+
+/// Tells hvdrun that a newcomer has come to the members that hold the state. Before, the plan's end would bring it to
+/// the next one within the same call, and it would have nothing.
+Status ElasticJob::tell_formed(const Plan& plan) {
+  const int rank = plan.rank_of(members_->worker());
+  if (!is_new(plan, plan.workers[static_cast<size_t>(rank)])) return {};
+  return store_->add(formed_key(planned_job(parts_.identity.job, plan.number), rank), 1).status();
 }
 
 /// Whether the plan that was not formed leads to another one.
@@ -177,14 +191,14 @@ Settings ElasticJob::settings_in(const Plan& plan) const {
 /// from rank 0 and is a member of none.
 Status ElasticJob::fix_sets(const Plan& plan, Deadline deadline) {
   const int rank = plan.rank_of(members_->worker());
-  const auto is_new = [&plan](const PlannedWorker& worker) { return plan.number > 1 && worker.holds_state == 0; };
+  const auto comes_new = [&plan](const PlannedWorker& worker) { return is_new(plan, worker); };
   if (!sets_) {
-    const bool own = rank == 0 || parts_.sets.empty() || !is_new(plan.workers[static_cast<size_t>(rank)]);
+    const bool own = rank == 0 || parts_.sets.empty() || !comes_new(plan.workers[static_cast<size_t>(rank)]);
     auto sets = own ? own_sets(plan) : sets_of_others(plan, deadline);
     if (!sets.ok()) return sets.status();
     sets_ = std::move(sets).value();
   }
-  if (rank != 0 || std::none_of(plan.workers.begin(), plan.workers.end(), is_new)) return {};
+  if (rank != 0 || std::none_of(plan.workers.begin(), plan.workers.end(), comes_new)) return {};
   return store_->set(sets_key(planned_job(parts_.identity.job, plan.number)), encode(PlannedSets{*sets_}));
 }
 

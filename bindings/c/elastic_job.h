@@ -79,6 +79,7 @@ class ElasticJob {
   Result<WorkerSets> sets_of_others(const Plan& plan, Deadline deadline);
   std::vector<StaticSet> sets_in(const Plan& plan) const;
   bool is_over(const Cutoff& cutoff, const Plan& plan, const Status& why);
+  Status tell_formed(const Plan& plan);
 
   const Parts parts_;
   const std::chrono::nanoseconds patience_;  ///< to form a plan; 0: without a limit

@@ -29,9 +29,10 @@ namespace rueda::core {
 /// `end_key` gives the key whose verdict ends every wait for a key of the same job: JOB/death.
 ///
 /// In an elastic job hvdrun publishes numbered plans (`plan.h`), and each plan N is a job of its own with the name
-/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. A plan has one key more:
+/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. A plan has these keys more:
 ///
 ///   JOB.N/sets           the process sets of `rueda_init`, by worker, for newcomers       (rank 0)
+///   JOB.N/formed/R       counter: raised by a newcomer when its `init` or `reset` returns (rank R)
 ///
 /// These keys begin with JOB alone. JOB/death then ends the whole job. ID is the number of a worker; JOB/dumped/N/ID
 /// has it instead of the rank.
@@ -50,6 +51,7 @@ namespace rueda::core {
 /// and a verdict or a notice once a hundred later ones are there. It removes a worker's request once its process has
 /// ended.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
+inline std::string formed_key(const std::string& job, int rank) { return job + "/formed/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
 }

@@ -90,8 +90,7 @@ TEST_CASE("the elastic loop in C waits for a new worker and gives it the trainin
   for (const auto& [worker, report] : reports) CHECK(report.sizes == std::vector<int>(kElasticSteps, 2));
 }
 
-// Worker 0 joins the plan with worker 2 as the library does, and dies before it sends anything. hvdrun takes worker 2
-// for one that has the training from then on.
+// Worker 0 begins to form the plan with worker 2, and dies before it is formed.
 TEST_CASE("the elastic loop in C does not begin anew if the last worker with the training could not give it away") {
   HvdrunProcess run({"-np", "2", "--min-np", "1", "--max-np", "2", "sh", "-c",
                      "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join notice reset join "
@@ -100,7 +99,7 @@ TEST_CASE("the elastic loop in C does not begin anew if the last worker with the
   CHECK(run.wait() != 0);
   INFO(run.out() << run.err());
   CHECK(run.out().find("weights") == std::string::npos);
-  CHECK_THAT(run.err(), Catch::Matchers::Contains("no worker is left that has the training"));
+  CHECK_THAT(run.err(), Catch::Matchers::Contains("no worker is left that holds the job's state"));
   run.wait_for_all_to_end();
 }
 

@@ -3,6 +3,8 @@
 #include "launcher/elastic_store.h"
 
 #include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
 
 #include "runtime/store/store_keys.h"
 
@@ -12,7 +14,11 @@ using namespace rueda::core::launcher;
 TEST_CASE("hvdrun's store does not grow with the plans, notices and workers of a job") {
   constexpr uint64_t kPlans = 300, kHalf = 150;
   const auto store = JobStore::start(0, {"127.0.0.1"}, {[](int) {}, [](int) {}, [] {}}).value();
-  ElasticStore plans(*store, {[](int64_t, uint64_t) {}, [](int64_t, uint64_t) {}, [](int64_t) {}, [](uint64_t) {}});
+  std::vector<std::pair<int64_t, uint64_t>> formed;
+  ElasticStore::Events events{[](int64_t, uint64_t) {}, [](int64_t, uint64_t) {}, [](int64_t, uint64_t) {},
+                              [](int64_t) {}, [](uint64_t) {}};
+  events.formed = [&formed](int64_t worker, uint64_t plan) { formed.emplace_back(worker, plan); };
+  ElasticStore plans(*store, events);
   const auto has = [&store](const std::string& key) {
     return store->server().get(key, Deadline::at(SteadyClock::now())).ok();
   };
@@ -24,6 +30,9 @@ TEST_CASE("hvdrun's store does not grow with the plans, notices and workers of a
     plan.number = number;
     plan.workers = {{0, "a", 0, 1}, {newcomer, "a", 1, 0}};
     REQUIRE(plans.publish(plan).ok());
+    REQUIRE(store->server().add(formed_key(planned_job(store->job(), number), 1), 1).ok());
+    REQUIRE(formed.size() == number);
+    CHECK(formed.back() == std::pair(newcomer, number));
     MembershipNotice notice;
     notice.plan = number + 1;
     REQUIRE(plans.notify(notice).ok());
@@ -40,6 +49,7 @@ TEST_CASE("hvdrun's store does not grow with the plans, notices and workers of a
   CHECK_FALSE(has(verdict(kHalf)));
   CHECK_FALSE(has(change_key(store->job(), kHalf)));
   CHECK_FALSE(has(plan_key(store->job(), kHalf)));
+  CHECK(store->server().add(formed_key(planned_job(store->job(), kHalf), 1), 0).value() == 0);
   for (const int64_t worker : {int64_t{150}, int64_t{300}}) {
     CHECK_FALSE(has(reset_key(store->job(), worker)));
     CHECK_FALSE(has(removed_key(store->job(), worker)));

@@ -32,10 +32,13 @@ struct Job {
   void take() {
     for (auto& order : membership.take_orders()) orders.push_back(std::move(order));
   }
-  /// Lets each member join its plan.
+  /// Lets each member join its plan, and form it.
   void join() {
     const Plan plan = membership.plan();
     for (const auto& worker : plan.workers) membership.began(worker.id, plan.number);
+    for (const auto& worker : plan.workers) {
+      if (worker.holds_state == 0) membership.formed(worker.id, plan.number);
+    }
     take();
   }
   template <typename Order>

@@ -132,7 +132,7 @@ TEST_CASE("a plan that a worker has left by a goodbye is void on this ground, wh
   CHECK(job.membership.plan().why == "worker 1 (host a) asked for a reset");
 }
 
-TEST_CASE("a worker that came later holds the state once all have joined its plan, and comes behind older ones") {
+TEST_CASE("a worker that came later holds the state once it has formed a plan, and comes behind older ones") {
   Job job(rules(2, 1), {{"a", 2}});
   job.join();
   job.membership.exited(0, kKilled);
@@ -158,6 +158,40 @@ TEST_CASE("the job ends if no worker is left that holds its state") {
   job.membership.exited(1, {"exited with code 3", 3, false});  // before worker 2 has joined
   CHECK_THAT(job.end().sentence, Contains("no worker is left that holds the job's state"));
   CHECK(job.end().exit_code == 3);
+}
+
+TEST_CASE("a newcomer that meets a void plan within its init holds no state, though all had begun to form the plan") {
+  const bool late = GENERATE(true, false);  // its word comes when the plan is void
+  Job job(rules(2, 1), {{"a", 2}});
+  job.join();
+  job.membership.exited(0, kKilled);
+  job.join();
+  job.at(2000);
+  job.membership.asked(2, 0);
+  job.membership.asked(1, 2);
+  for (const int64_t worker : {1, 2}) job.membership.began(worker, 3);
+  job.membership.exited(1, {"exited with code 3", 3, false});
+  if (late) job.membership.formed(2, 3);
+  CHECK_THAT(job.end().sentence, Contains("no worker is left that holds the job's state"));
+}
+
+TEST_CASE("of two newcomers the one that has formed the plan holds the state") {
+  Job job(rules(3, 1), {{"a", 3}});
+  job.join();
+  job.membership.exited(0, kKilled);
+  job.membership.exited(1, kKilled);
+  job.join();
+  job.at(2000);
+  for (const int64_t worker : {3, 4}) job.membership.asked(worker, 0);
+  job.membership.asked(2, job.membership.plan().number);
+  const Plan plan = job.membership.plan();
+  REQUIRE(job.members() == Ids{2, 3, 4});
+  for (const int64_t worker : {2, 3, 4}) job.membership.began(worker, plan.number);
+  job.membership.formed(4, plan.number);
+  job.membership.exited(2, kKilled);
+  CHECK(job.members() == Ids{4, 3});
+  CHECK(job.membership.plan().workers[0].holds_state == 1);
+  CHECK(job.membership.plan().workers[1].holds_state == 0);
 }
 
 TEST_CASE("members that have said goodbye get time to ask for the next plan") {

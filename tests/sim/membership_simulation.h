@@ -16,7 +16,7 @@ namespace rueda::sim {
 /// and ask for resets, hosts that a list names, drops and names again, that are reached late or lost, and every order
 /// in which hvdrun may hear of it. Real is only launcher/membership. The promises that are checked:
 ///   - plans are numbered 1, 2, 3 ..., and a plan is void before the next one is there, so there are never two worlds;
-///   - rank 0 of every world that forms has the job's state;
+///   - rank 0 of every world that forms has the job's state, and only those count as having it that may have it;
 ///   - a plan has --min-np to --max-np workers (fewer only once some have finished), each in a slot of its own;
 ///   - a worker is interrupted for another only when that one is ready;
 ///   - workers start only in listed slots of reached hosts that are not about to go, and one that is removed, or whose
@@ -32,13 +32,14 @@ class MembershipSimulation {
   uint64_t plans() const { return plans_.size(); }
 
  private:
-  enum class State { kBooting, kSeeking, kJoined, kWorking, kEnded };
+  enum class State { kBooting, kSeeking, kJoined, kFormed, kWorking, kEnded };
   struct Process {
     int64_t id = 0;
     std::string host;
     int slot = 0;
     State state = State::kBooting;
     uint64_t plan = 0;       // the one it is in, or was last
+    uint64_t told = 0;       // the one that it formed, as hvdrun has heard
     bool has_asked = false;  // for a plan after that
     bool has_state = false;
     bool stuck = false;    // does nothing until it is killed
@@ -58,6 +59,7 @@ class MembershipSimulation {
   bool is_listed(const std::string& name) const;
   void add_faults(std::vector<Action>& actions);
   void seek(Process& process);
+  void form(Process& process);
   void work(Process& process);
   void check_state(const core::Plan& plan);
   void finish(Process& process);
@@ -87,8 +89,9 @@ class MembershipSimulation {
   std::vector<core::launcher::Membership> machine_;  // one; built after the rules are drawn
   std::map<int64_t, Process> processes_;
   std::map<uint64_t, core::Plan> plans_;
-  std::map<uint64_t, std::set<int64_t>> joined_, known_joined_;
-  std::set<uint64_t> void_, formed_, known_formed_;
+  std::map<uint64_t, std::set<int64_t>> joined_;
+  std::map<int64_t, uint64_t> held_since_;  // as hvdrun knows
+  std::set<uint64_t> void_, formed_;
   std::vector<core::launcher::HostSlots> dropped_;  // were listed once
   std::set<std::string> reached_;
   std::map<std::string, std::chrono::milliseconds> preempted_at_;  // hosts that are about to go

@@ -40,11 +40,10 @@ void ElasticLauncher::set(const std::string& key, const std::string& value) {
 }
 
 void ElasticLauncher::note_holders() {
-  const auto begun = [this](int rank) { return store_->add(core::wishes_key(plan_job(), rank), 0).value() > 0; };
-  bool formed = true;
-  for (int rank = 0; rank < static_cast<int>(last_.workers.size()); ++rank) formed = formed && begun(rank);
-  if (!formed && last_.number != 1) return;
-  for (const core::PlannedWorker& worker : last_.workers) holders_.insert(worker.id);
+  const auto formed = [this](int rank) { return store_->add(core::formed_key(plan_job(), rank), 0).value() > 0; };
+  for (size_t rank = 0; rank < last_.workers.size(); ++rank) {
+    if (last_.number == 1 || formed(static_cast<int>(rank))) holders_.insert(last_.workers[rank].id);
+  }
 }
 
 void ElasticLauncher::publish(const std::vector<int>& ids) {
