@@ -130,7 +130,7 @@ void add_how(CLI::App& app, Arguments& a) {
   app.add_option("--memory", a.memory,
                  "private: tensors in the process's own memory; shared: in memory of rueda_memory_allocate (private)")
       ->check(CLI::IsMember({"private", "shared"}));
-  app.add_option("--iters", a.iterations, "timed steps of an entry (as many as --seconds has room for, 5 to 10000)")
+  app.add_option("--iters", a.iterations, "timed steps of an entry (as many as --seconds has room for, 5 to 1000000)")
       ->check(CLI::Range(1, 10000000));
   app.add_option("--warmup", a.warm_up, "steps before those (by size)")->check(CLI::Range(1, 1000000));
   add_seconds(app, "--seconds", a.entry_seconds, 0.001, "time of an entry (0.5)");

@@ -15,9 +15,9 @@ Quantiles quantiles(std::vector<double>& times) {
   return {at(0.5), at(0.99), times.back()};
 }
 
-// At least 5, so that a median means something; at most 10,000, so that tiny steps end.
+// At least 5, so that a median means something; at most a million, so that times of tiny steps need few megabytes.
 size_t steps_within(double seconds, double step_us) {
-  return static_cast<size_t>(std::clamp(seconds * 1e6 / std::max(step_us, 0.01), 5.0, 10000.0));
+  return static_cast<size_t>(std::clamp(seconds * 1e6 / std::max(step_us, 0.01), 5.0, 1e6));
 }
 
 // Small steps are many in the time of a large one, and need more to settle.

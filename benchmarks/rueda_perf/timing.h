@@ -16,7 +16,7 @@ inline double microseconds(Clock::duration duration) {
 /// Of one rank's steps; nearest rank. Sorts `times`, which has at least one.
 Quantiles quantiles(std::vector<double>& times);
 
-/// Steps of an entry that may take `seconds` if one takes `step_us`: 5 to 10000.
+/// Steps of an entry that may take `seconds` if one takes `step_us`: 5 to a million.
 size_t steps_within(double seconds, double step_us);
 
 /// Steps before an entry is timed, for `bytes` in all.

@@ -44,6 +44,11 @@ class Choices(unittest.TestCase):
     def test_a_class_of_few_pairs_is_not_judged(self):
         self.assertEqual(choices.verdicts(choices.pairs_of(checked(20, 10, times=15))), [])
 
+    def test_of_a_choice_that_a_challenger_has_replaced_no_pair_counts(self):
+        after = [row("2", "non-temporal", 10), row("3", "plain", 20), row("2", "non-temporal", 10), row("3", "non-temporal", 10)]
+        (_, chosen, best, median, *_), = choices.verdicts(choices.pairs_of(checked(20, 10) + after * 30))
+        self.assertEqual((chosen, best, median), ("shm_two_shot, 256 KiB, non-temporal, spin", "shm_two_shot, 256 KiB, plain, spin", 0.5))
+
     def test_pairs_that_met_other_work_do_not_count(self):
         rows = checked(10, 10) + [row(*each) for _ in range(12) for each in (("2", "plain", 500), ("3", "non-temporal", 100))]
         self.assertEqual([line[3] for line in choices.verdicts(choices.pairs_of(rows))], [1])
