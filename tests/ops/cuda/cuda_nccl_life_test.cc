@@ -160,7 +160,8 @@ TEST_CASE("a shutdown while NCCL works ends its communicators in order, and what
 void report_stall(void*, int32_t, const char* line) {
   if (std::strstr(line, " is running: ") != nullptr) rank_report(std::string("running ") + line);
   // A report may come while one rank has not launched its batch; later ones name both.
-  if (std::strstr(line, "ranks 0-1 wait for its device") != nullptr) rank_report(std::string("waits ") + line);
+  const bool both = std::strstr(line, "ranks 0-1 ") != nullptr;
+  if (both && std::strstr(line, "launched and not finished") != nullptr) rank_report(std::string("waits ") + line);
 }
 
 TEST_CASE("rank: a sum that rank 1's GPU does not begin", "[.]") {
