@@ -244,9 +244,12 @@ bool Membership::more_may_come() const {
   return std::min(hosts_.usable_slots(), rules_.most) >= rules_.least || hosts_.next_cool().has_value();
 }
 
+/// A worker that was put off may have joined an earlier plan. While the present one stands it is in none, and with the
+/// work done no other one comes.
 void Membership::end_if_done() {
   const auto works = [this](const auto& entry) {
-    return entry.second.takes_part() && (entry.second.joined != 0 || plan_.rank_of(entry.first) >= 0);
+    const bool was_member = void_ && entry.second.joined != 0;
+    return entry.second.takes_part() && (was_member || plan_.rank_of(entry.first) >= 0);
   };
   if (finishing() && std::none_of(workers_.begin(), workers_.end(), works)) end(0, "");
 }

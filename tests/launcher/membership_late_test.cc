@@ -172,3 +172,18 @@ TEST_CASE("workers of the first start may take what they take until they come") 
   CHECK(job.membership.plan().number == 1);
   CHECK(job.all<StopWorker>().empty());
 }
+
+TEST_CASE("a job whose work is done does not wait for a newcomer that was put off after it had found an earlier plan") {
+  WithNewcomers job(1);
+  job.membership.asked(0, 2);
+  REQUIRE(job.members() == Ids{0, 1});
+  job.membership.began(0, 3);
+  job.at(31000);
+  REQUIRE(job.members() == Ids{0});
+  job.membership.began(1, 2);
+  job.membership.asked(1, 2);
+  job.membership.began(0, 4);
+  job.membership.left(0, 4);
+  job.membership.exited(0, kWell);
+  CHECK(job.end().exit_code == 0);
+}
