@@ -104,7 +104,8 @@ void Membership::began(int64_t id, uint64_t plan) {
   settle();
 }
 
-/// Another plan may be void before its newcomers have met the members that hold the state.
+/// A word about another plan does not count, nor one about a void plan: that may have ended before the newcomer met
+/// those that hold the state.
 void Membership::formed(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
   if (worker == nullptr || !worker->takes_part() || void_ || plan != plan_.number || plan_.rank_of(id) < 0) return;

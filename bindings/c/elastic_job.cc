@@ -129,7 +129,7 @@ Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
     last_ = plan.value().number;
     auto engine = form(plan.value(), cutoff.value(), deadline);
     if (engine.ok() && !cutoff.value()->raised()) {
-      // From here on the call returns with this plan, even if the plan ends now: hvdrun may count on it.
+      // From here on the call returns with this plan or fails, even if the plan ends now: hvdrun may count on it.
       const Status told = tell_formed(plan.value());
       if (told.ok()) return Joined{plan.value(), planned_job(parts_.identity.job, last_), std::move(engine).value()};
       engine.value()->shutdown(Deadline::after(kEndLimit));
@@ -143,8 +143,8 @@ Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
   }
 }
 
-/// Tells hvdrun that a newcomer has come to the members that hold the state. Before, the plan's end would bring it to
-/// the next one within the same call, and it would have nothing.
+/// Tells hvdrun that a newcomer has come to the members that hold the state. Until then the end of the plan takes it to
+/// the next one within the same call, and it still has nothing.
 Status ElasticJob::tell_formed(const Plan& plan) {
   const int rank = plan.rank_of(members_->worker());
   if (!is_new(plan, plan.workers[static_cast<size_t>(rank)])) return {};

@@ -21,7 +21,7 @@ struct PlannedWorker {
   int64_t id = 0;
   std::string host;         ///< the launcher's name for its host
   int32_t slot = 0;         ///< its local rank
-  uint8_t holds_state = 0;  ///< 1 if it was a member of an earlier plan that was formed, so it has the training state
+  uint8_t holds_state = 0;  ///< 1 if it has formed an earlier plan with the others, so it has the training state
   bool operator==(const PlannedWorker&) const = default;
 };
 

@@ -91,7 +91,7 @@ TEST_CASE("the elastic loop in C waits for a new worker and gives it the trainin
 }
 
 // Worker 0 begins to form the plan with worker 2, and dies before it is formed.
-TEST_CASE("the elastic loop in C does not begin anew if the last worker with the training could not give it away") {
+TEST_CASE("the elastic loop in C does not begin anew if the last worker with the training dies while a plan forms") {
   HvdrunProcess run({"-np", "2", "--min-np", "1", "--max-np", "2", "sh", "-c",
                      "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join notice reset join "
                      "kill=9;; *) exec " RUEDA_TEST_BIN "/elastic;; esac",

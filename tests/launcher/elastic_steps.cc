@@ -71,7 +71,7 @@ void join(Worker& worker, Store& store) {
   }
   const int own = worker.plan.rank_of(worker.id);
   const bool is_new = worker.plan.number > 1 && worker.plan.workers[static_cast<size_t>(own)].holds_state == 0;
-  if (is_new && !store.add(formed_key(worker.own_job(), own), 1).ok()) leave("no word of it", 92);
+  if (is_new && !store.add(formed_key(worker.own_job(), own), 1).ok()) leave("cannot say that it formed the plan", 92);
   std::printf("plan %d rank %d of %d\n", static_cast<int>(worker.plan.number), worker.plan.rank_of(worker.id),
               static_cast<int>(worker.plan.workers.size()));
 }

@@ -33,7 +33,7 @@ class Membership(NamedTuple):
     pending: HostUpdateResult  # what it changes
     newcomers: int  # workers that are ready to join with it
     removal_seconds: float  # until hvdrun stops the workers that it removes; 0 if it stops none
-    holds_state: bool  # whether this worker was a member of an earlier plan
+    holds_state: bool  # whether this worker has formed an earlier plan with the others
     waits: bool  # whether this worker is new and outside of the job: plan, rank and size are as if it had come to it
 
 
