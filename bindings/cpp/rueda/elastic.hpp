@@ -11,7 +11,7 @@ struct Membership {
   int64_t plan = 0;  ///< 0: the job is not elastic
   int32_t rank = 0;
   int32_t size = 1;
-  bool holds_state = false;  ///< this worker was a member of an earlier plan
+  bool holds_state = false;  ///< this worker has formed an earlier plan with the others
   int64_t notices = 0;       ///< how many notices of coming plans the job has had
   int64_t pending_plan = 0;  ///< the latest plan that one leads to and the session is not in; 0: none
   bool workers_removed = false;

@@ -141,7 +141,7 @@ def _require_one_mode(views: List[_View]) -> None:
 
 
 def _require_state(views: List[_View]) -> None:
-    """hvdrun takes a new worker for one that has the state once its first plan is formed, and cannot see that the last one that
+    """hvdrun takes a new worker for one that has the state once it has formed a plan with the others, and cannot see that the last one that
     had it died before it gave it away."""
     if all(view.came_late and not view.shared for view in views):
         raise RuntimeError("no worker is left that has the state of the training: the last one died before it could give it to the new "
