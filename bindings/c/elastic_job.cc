@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
 #include "bindings/c/lone_engine.h"
@@ -34,7 +33,9 @@ Deadline forming_deadline(std::chrono::nanoseconds patience, Deadline deadline) 
   return patience.count() > 0 ? deadline.earlier(Deadline::after(patience)) : deadline;
 }
 
-bool is_new(const Plan& plan, const PlannedWorker& worker) { return plan.number > 1 && worker.holds_state == 0; }
+bool is_new(const Plan& plan, int rank) {
+  return plan.number > 1 && plan.workers[static_cast<size_t>(rank)].holds_state == 0;
+}
 
 /// "trace.json" of plan 3 is "trace.plan3.json": each plan has a file of its own.
 std::string path_in(const std::string& path, uint64_t plan) {
@@ -147,7 +148,7 @@ Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
 /// the next one within the same call, and it still has nothing.
 Status ElasticJob::tell_formed(const Plan& plan) {
   const int rank = plan.rank_of(members_->worker());
-  if (!is_new(plan, plan.workers[static_cast<size_t>(rank)])) return {};
+  if (!is_new(plan, rank)) return {};
   return store_->add(formed_key(planned_job(parts_.identity.job, plan.number), rank), 1).status();
 }
 
@@ -191,14 +192,15 @@ Settings ElasticJob::settings_in(const Plan& plan) const {
 /// from rank 0 and is a member of none.
 Status ElasticJob::fix_sets(const Plan& plan, Deadline deadline) {
   const int rank = plan.rank_of(members_->worker());
-  const auto comes_new = [&plan](const PlannedWorker& worker) { return is_new(plan, worker); };
   if (!sets_) {
-    const bool own = rank == 0 || parts_.sets.empty() || !comes_new(plan.workers[static_cast<size_t>(rank)]);
+    const bool own = rank == 0 || parts_.sets.empty() || !is_new(plan, rank);
     auto sets = own ? own_sets(plan) : sets_of_others(plan, deadline);
     if (!sets.ok()) return sets.status();
     sets_ = std::move(sets).value();
   }
-  if (rank != 0 || std::none_of(plan.workers.begin(), plan.workers.end(), comes_new)) return {};
+  bool any_new = false;
+  for (int other = 0; other < static_cast<int>(plan.workers.size()); ++other) any_new = any_new || is_new(plan, other);
+  if (rank != 0 || !any_new) return {};
   return store_->set(sets_key(planned_job(parts_.identity.job, plan.number)), encode(PlannedSets{*sets_}));
 }
 

@@ -274,7 +274,7 @@ typedef struct rueda_membership_info {
   int32_t pending;        /* what these plans change: RUEDA_WORKERS_REMOVED, RUEDA_WORKERS_ADDED, both, or 0 */
   int32_t newcomers;      /* workers that are ready to join with the latest of them */
   double removal_seconds; /* until hvdrun stops workers that the latest of them removes; 0: it stops none */
-  int32_t holds_state;    /* 1: this worker was a member of an earlier plan, so it has the training state; 0: it is new,
+  int32_t holds_state;    /* 1: this worker has formed an earlier plan, so it has the training state; 0: it is new,
                            * or the plan is the first one */
   int32_t waits; /* 1: the session waits outside of the job, because rueda_init had wait_outside set. `plan` is then the
                   * plan that the others were in, and rank, size and so on are as they would be if this worker had come
@@ -298,7 +298,7 @@ RUEDA_API int32_t rueda_membership_fd(rueda_session* session, int32_t* fd);
 RUEDA_API int64_t rueda_worker_id(const rueda_session* session);
 /* The same for the worker that has `rank` in the session's plan. INVALID_ARGUMENT: no such rank. */
 RUEDA_API int64_t rueda_worker_at(const rueda_session* session, int32_t rank);
-/* Returns 1 if the worker with this rank was a member of an earlier plan, so that it has the training state; 0 if it
+/* Returns 1 if the worker with this rank has formed an earlier plan, so that it has the training state; 0 if it
  * has not; -1 on failure, as rueda_worker_at. In every plan but the first, rank 0 has it. */
 RUEDA_API int32_t rueda_holds_state(const rueda_session* session, int32_t rank);
 

@@ -71,6 +71,7 @@ class GrowingJob {
     for (size_t rank = 0; rank < joiners.size(); ++rank) {
       INFO("worker " << joiners[rank]);
       const std::string said = workers_.answer(joiners[rank], answers[rank]);
+      INFO("it says: " << said);
       // The newcomer may have formed the plan that is void now.
       CHECK((said == stands(rank, joiners) || (joiners[rank] == newest_ && said == stands(rank, joiners, newest_))));
     }

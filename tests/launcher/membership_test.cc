@@ -11,6 +11,23 @@ using namespace rueda::core::launcher;
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
 
+namespace {
+
+/// A job in plan 3, in which newcomer 2, in the slot of worker 0 that died, is to meet worker 1.
+struct WithNewcomer : Job {
+  WithNewcomer() : Job(rules(2, 1), {{"a", 2}}) {
+    join();
+    membership.exited(0, kKilled);
+    join();
+    at(2000);
+    membership.asked(2, 0);
+    membership.asked(1, 2);
+    take();
+  }
+};
+
+}  // namespace
+
 TEST_CASE("an elastic job starts a worker in every slot up to its limit, all of them in plan 1") {
   Job all(rules(2, 1));
   CHECK(all.members() == Ids{0, 1, 2, 3});
@@ -133,13 +150,7 @@ TEST_CASE("a plan that a worker has left by a goodbye is void on this ground, wh
 }
 
 TEST_CASE("a worker that came later holds the state once it has formed a plan, and comes behind older ones") {
-  Job job(rules(2, 1), {{"a", 2}});
-  job.join();
-  job.membership.exited(0, kKilled);
-  job.join();
-  job.at(2000);
-  job.membership.asked(2, 0);
-  job.membership.asked(1, 2);
+  WithNewcomer job;
   CHECK(job.members() == Ids{1, 2});  // slot 0 again, but without the state it is not rank 0
   job.join();
   job.membership.exited(1, kKilled);
@@ -148,13 +159,7 @@ TEST_CASE("a worker that came later holds the state once it has formed a plan, a
 }
 
 TEST_CASE("the job ends if no worker is left that holds its state") {
-  Job job(rules(2, 1), {{"a", 2}});
-  job.join();
-  job.membership.exited(0, kKilled);
-  job.join();
-  job.at(2000);
-  job.membership.asked(2, 0);
-  job.membership.asked(1, 2);
+  WithNewcomer job;
   job.membership.exited(1, {"exited with code 3", 3, false});  // before worker 2 has joined
   CHECK_THAT(job.end().sentence, Contains("no worker is left that holds the job's state"));
   CHECK(job.end().exit_code == 3);
@@ -162,13 +167,7 @@ TEST_CASE("the job ends if no worker is left that holds its state") {
 
 TEST_CASE("a newcomer that meets a void plan within its init holds no state, though all had begun to form the plan") {
   const bool late = GENERATE(true, false);  // its word comes when the plan is void
-  Job job(rules(2, 1), {{"a", 2}});
-  job.join();
-  job.membership.exited(0, kKilled);
-  job.join();
-  job.at(2000);
-  job.membership.asked(2, 0);
-  job.membership.asked(1, 2);
+  WithNewcomer job;
   for (const int64_t worker : {1, 2}) job.membership.began(worker, 3);
   job.membership.exited(1, {"exited with code 3", 3, false});
   if (late) job.membership.formed(2, 3);

@@ -308,7 +308,7 @@ void MembershipSimulation::carry_out(const PublishPlan& order) {
     const bool newcomer = plan.number > 1 && plans_.at(1).rank_of(worker.id) < 0;
     if (newcomer && rules_.admission == Admission::kReady && !known_ready_.contains(worker.id))
       fail(fmt::format("plan {} has worker {}, which is not ready", plan.number, worker.id));
-    if (newcomer && worker.holds_state == 1 && processes_.at(worker.id).told == 0)
+    if (newcomer && worker.holds_state == 1 && !known_holders_.contains(worker.id))
       fail(fmt::format("worker {} counts in plan {} as one that has the state, and was in no world", worker.id,
                        plan.number));
   }

@@ -78,7 +78,7 @@ inline int64_t Session::worker_at(int32_t rank) const {
   return id;
 }
 
-/// Returns whether the worker with this rank was a member of an earlier plan, so that it has the training state. In
+/// Returns whether the worker with this rank has formed an earlier plan, so that it has the training state. In
 /// every plan but the first, rank 0 has it. Errors as `worker_at`.
 inline bool Session::holds_state(int32_t rank) const {
   const int32_t holds = rueda_holds_state(session_, rank);
