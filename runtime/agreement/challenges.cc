@@ -1,7 +1,8 @@
 // Which way, if any, is better than the one that was chosen.
 //
 //   due ─▶ begin ─▶ the choice's batch and the challenger's, in the one order or the other
-//                   └─▶ both times are there ─▶ judge ─▶ it has won, or may still win, or the next way's turn comes
+//                   └─▶ both times are there ─▶ judge ─▶ a step ahead or back: it has won, or goes on, or the next
+//                   way's turn comes
 #include "runtime/agreement/challenges.h"
 
 #include <algorithm>
@@ -30,12 +31,12 @@ std::optional<Variant> Challenges::took_challenger(uint64_t pair, double time) {
 std::optional<Variant> Challenges::judge() {
   if (!choice_ || !challenger_) return std::nullopt;
   ++pairs_;
-  if (*challenger_ < kBetter * *choice_) ++wins_;
+  lead_ += *challenger_ < kBetter * *choice_ ? 1 : -1;
   choice_.reset();
   challenger_.reset();
-  if (wins_ == kWins) return ways_[turn_];
-  if (pairs_ - wins_ <= kPairs - kWins) return std::nullopt;
-  pairs_ = wins_ = 0;
+  if (lead_ == kAhead) return ways_[turn_];
+  if (lead_ > -kBehind) return std::nullopt;
+  pairs_ = lead_ = 0;
   if (++turn_ == ways_.size()) {
     turn_ = 0;
     ++tours_;

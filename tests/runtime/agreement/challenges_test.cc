@@ -23,19 +23,19 @@ TunedJob misled_job() {
 
 }  // namespace
 
-TEST_CASE("A challenger wins by seven pairs of eight, in which it and the choice are first in turn") {
+TEST_CASE("A challenger wins once it has won seven pairs more than it lost, and is first in every second one") {
   Challenges challenges({kBest, kLucky}, {});
   auto now = SteadyClock::time_point{} + Challenges::kFirstRest;
   CHECK_FALSE(challenges.due(now - milliseconds(1)));
   std::optional<Variant> won;
-  for (uint64_t pair = 1; pair <= 8; ++pair) {
+  for (uint64_t pair = 1; pair <= 13; ++pair) {
     CHECK_FALSE(won);
     REQUIRE(challenges.due(now));
     CHECK(challenges.challenger() == kBest);
     CHECK(challenges.challenger_first() == (pair % 2 == 0));
     challenges.begin(pair, now);
     CHECK_FALSE(challenges.due(now + Challenges::kRest - milliseconds(1)));
-    CHECK_FALSE(challenges.took_challenger(pair, pair == 3 ? 1 : 0.96));
+    CHECK_FALSE(challenges.took_challenger(pair, pair <= 4 && pair != 2 ? 0.98 : 0.96));
     CHECK_FALSE(challenges.took_choice(pair + 1, 1));  // of a pair that it does not know
     won = challenges.took_choice(pair, 1);
     now += Challenges::kRest;
@@ -43,19 +43,19 @@ TEST_CASE("A challenger wins by seven pairs of eight, in which it and the choice
   CHECK(won == kBest);
 }
 
-TEST_CASE("A challenger that cannot win any more makes room for the next one, and tours come ever later") {
+TEST_CASE("A challenger three pairs behind makes room for the next one, and tours come ever later") {
   Challenges challenges({kBest, kLucky}, {});
   auto now = SteadyClock::time_point{} + Challenges::kFirstRest;
   std::vector<Variant> challengers;
-  for (uint64_t pair = 1; pair <= 6; ++pair) {
+  for (uint64_t pair = 1; pair <= 9; ++pair) {
     REQUIRE(challenges.due(now));
     challengers.push_back(challenges.challenger());
     challenges.begin(pair, now);
     CHECK_FALSE(challenges.took_choice(pair, 1));
     CHECK_FALSE(challenges.took_challenger(pair, 0.98));
-    now += Challenges::kRest * (pair <= 4 ? 1 : 2);
+    now += Challenges::kRest * (pair <= 6 ? 1 : 2);
   }
-  CHECK(challengers == std::vector<Variant>{kBest, kBest, kLucky, kLucky, kBest, kBest});
+  CHECK(challengers == std::vector<Variant>{kBest, kBest, kBest, kLucky, kLucky, kLucky, kBest, kBest, kBest});
   CHECK_FALSE(challenges.due(now - milliseconds(1)));
   CHECK(challenges.due(now));
 }
@@ -69,6 +69,27 @@ TEST_CASE("A choice that a contest made by chance gives way to a better variant"
     CHECK(job.tuner().choices().at(0).variant == kBest);
     CHECK(job.excess() < Tuner::kPurse + job.elapsed() * 3 / 100);
   }
+}
+
+TEST_CASE("A challenger that is better on average wins although chance decides many pairs, and a worse one does not") {
+  rueda::sim::Random random(7);
+  const auto victories = [&random](uint32_t of_ten) {
+    int count = 0;
+    for (int i = 0; i < 1000; ++i) {
+      Challenges challenges({kBest, kLucky}, {});
+      std::optional<Variant> won;
+      for (uint64_t pair = 1; !won && challenges.challenger() == kBest; ++pair) {
+        challenges.begin(pair, {});
+        challenges.took_choice(pair, 1);
+        won = challenges.took_challenger(pair, random.below(10) < of_ten ? 0.5 : 1.5);
+      }
+      if (won) ++count;
+    }
+    return count;
+  };
+  CHECK(victories(9) > 980);
+  CHECK(victories(7) > 880);
+  CHECK(victories(3) < 20);
 }
 
 TEST_CASE("Challengers cost a thousandth of the time, however much longer they take") {
