@@ -1,5 +1,6 @@
 """A worker as worker.py, but with PyTorch and a model as large as ResNet-50: 161 tensors with 25.6 million parameters, 53 times
-three buffers, and SGD with momentum. It commits each step, which copies 204 MB. Usage: large_worker.py [ELEMENTS], of each tensor
+three buffers, and SGD with momentum. It commits each step, which copies 204 MB. Usage: large_worker.py [ELEMENTS [views]]; ELEMENTS: of
+each tensor; views: gradients are views of buffers (gradient_as_buffer_view)
 
 Each rank makes buffers of its own, as batch normalization does; at the beginning of a plan they are equal. Gradients are those of
 training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth element, which cost no time and follow from the replay of these elements alone.
@@ -21,6 +22,7 @@ from rueda import elastic
 TENSORS, EACH = 161, 1000
 NORMS, CHANNELS = 53, 501  # batch normalizations, and channels of each on average
 ELEMENTS = int(sys.argv[1]) if len(sys.argv) > 1 else 158_760
+VIEWS = sys.argv[2:] == ["views"]
 REPLAYED = -(-ELEMENTS // EACH)  # of each tensor
 DIES_BEFORE = 3  # steps before the first "step" is told, so that usual times are known
 LATER = 4  # steps of a later plan, after which the usual time of those behind the first is told
@@ -107,5 +109,5 @@ of_tensor = numpy.arange(ELEMENTS) // EACH
 remainders = numpy.concatenate([((of_tensor + number * REPLAYED) % 5).astype(numpy.int8) for number in range(TENSORS)])
 model = Model()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.5)
-optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum, gradient_as_buffer_view=VIEWS)
 train(hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, history=[]))

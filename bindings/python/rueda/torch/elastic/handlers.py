@@ -9,6 +9,7 @@ from rueda.elastic.parts import kind_of
 from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
+from rueda.torch.elastic.copies import Kept
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
 from rueda.torch.state import broadcast_parameters, send_optimizer_state
@@ -97,7 +98,12 @@ class _OwnHandler(StateHandler):
 
     def __init__(self, value: Any):
         super().__init__(value)
+        self._kept = Kept()
         self.save()
+
+    @property
+    def _saved(self) -> Any:
+        return self._kept.copy
 
     def is_as_saved(self) -> bool:
         """Whether nothing is known to have changed the value since it was last saved or restored, buffers apart."""
@@ -125,7 +131,7 @@ class _OwnHandler(StateHandler):
         return self._saved
 
     def keep(self, saved: Any) -> None:
-        self._saved = saved
+        self._kept.replace(saved)
 
     def set_value(self, value: Any) -> None:
         super().set_value(value)
@@ -140,7 +146,7 @@ class _SmallHandler(_OwnHandler):
 
     def save(self) -> None:
         """Copies the state_dict()."""
-        self._saved = copy.deepcopy(self.value.state_dict())
+        self._kept.save(self.value.state_dict())
 
     def restore(self) -> None:
         """Loads the copy."""
@@ -160,7 +166,7 @@ class _SmallHandler(_OwnHandler):
 
     def save_noted(self) -> None:
         """Keeps what was noted."""
-        self._saved = copy.deepcopy(self._noted)
+        self._kept.save(self._noted)
 
 
 class ModelStateHandler(_OwnHandler):
@@ -170,7 +176,7 @@ class ModelStateHandler(_OwnHandler):
 
     def save(self) -> None:
         """Copies the state_dict()."""
-        self._saved = copy.deepcopy(self.value.state_dict())
+        self._kept.save(self.value.state_dict())
         self._versions_saved = self._versions()
 
     def restore(self) -> None:
@@ -239,7 +245,7 @@ class OptimizerStateHandler(_OwnHandler):
 
     def save(self) -> None:
         """Copies the state_dict()."""
-        self._saved = copy.deepcopy(self.value.state_dict())
+        self._kept.save(self.value.state_dict())
         self._begun_saved = getattr(self.value, "_begun", 0)
 
     def restore(self) -> None:

@@ -1,0 +1,89 @@
+"""Copies of a state_dict() in the memory of the copy before.
+
+    value --which tensors fit--> memory of the kept copy, and a deep copy of all else --write--> the new copy
+
+A copy of its own for each commit would need the memory twice while both exist. The C library gives blocks of that size back to the
+kernel, so each commit would also fault every page in anew. Nothing of the kept copy changes before all else is copied: a value that
+cannot be copied, or a lack of memory, leaves it whole.
+"""
+
+import copy
+from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+
+import torch
+
+Pair = Tuple[torch.Tensor, torch.Tensor]
+_storage_of: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, "untyped_storage", torch.Tensor.storage)  # PyTorch 1.13 has storage() alone
+
+
+class Kept:
+    """The latest copy of a value that consists of dictionaries, lists, tensors and plain objects."""
+
+    def __init__(self) -> None:
+        self._copy: Any = None
+        self._is_whole = False
+
+    @property
+    def copy(self) -> Any:
+        """The copy itself. Raises RuntimeError if an exception has interrupted the latest save() between two tensors."""
+        if not self._is_whole:
+            raise RuntimeError("an exception, such as KeyboardInterrupt, has interrupted the latest save of this value; save it again")
+        return self._copy
+
+    def save(self, value: Any) -> None:
+        """Copies the value. Tensors that were there at the last save, with the same type, shape and strides, go into the same
+        memory again."""
+        pairs = _fitting(value, self._copy)
+        made = copy.deepcopy(value, {id(new): old for new, old in pairs})
+        self._is_whole = False
+        with torch.no_grad():
+            for new, old in pairs:
+                old.copy_(new)
+        self.replace(made)
+
+    def replace(self, made: Any) -> None:
+        """Keeps this object instead of a copy that save() makes."""
+        self._copy, self._is_whole = made, True
+
+
+def _fitting(value: Any, kept: Any) -> List[Pair]:
+    """Pairs of a tensor of the value and a kept one, whose memory can take it. No kept memory takes two that have ceased to share
+    theirs, and none that the value lies in itself."""
+    pairs = [pair for pair in _counterparts(value, kept) if _is_plain(pair[0]) and _is_plain(pair[1]) and _kind(pair[0]) == _kind(pair[1])]
+    sources: Dict[int, Set[int]] = {}  # of each kept memory
+    for new, old in pairs:
+        sources.setdefault(_memory(old), set()).add(_memory(new))
+    lives = set().union(*sources.values())
+    return [(new, old) for new, old in pairs if len(sources[_memory(old)]) == 1 and _memory(old) not in lives]
+
+
+def _counterparts(value: Any, kept: Any) -> Iterator[Pair]:
+    """The tensors at the same places of two values."""
+    if isinstance(value, torch.Tensor):
+        if isinstance(kept, torch.Tensor):
+            yield value, kept
+    elif isinstance(value, dict):
+        if isinstance(kept, dict):
+            for key in value.keys() & kept.keys():
+                yield from _counterparts(value[key], kept[key])
+    elif isinstance(value, (list, tuple)):
+        if isinstance(kept, (list, tuple)):
+            for inner, other in zip(value, kept):
+                yield from _counterparts(inner, other)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is nothing but elements in memory, each at a place of its own. A class of its own, or a lazy, sparse or
+    quantized one, may have more."""
+    return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided and not tensor.is_quantized
+            and not tensor.is_inference() and not tensor.is_conj() and not tensor.is_neg() and tensor.device.type != "meta"
+            and all(stride != 0 for size, stride in zip(tensor.shape, tensor.stride()) if size > 1))  # fmt: skip
+
+
+def _kind(tensor: torch.Tensor) -> Tuple[Any, ...]:
+    return (type(tensor), tensor.dtype, tensor.device, tensor.shape, tensor.stride(), tensor.storage_offset(), _storage_of(tensor).nbytes(),
+            tensor.requires_grad)  # fmt: skip
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return _storage_of(tensor).data_ptr()

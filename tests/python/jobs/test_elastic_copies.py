@@ -1,0 +1,147 @@
+"""Copies of a state lie in the memory of the copy before, and are right whatever the program does with its tensors."""
+
+import copy
+import random
+
+import pytest
+import torch
+
+from rueda.torch.elastic import TorchState
+from rueda.torch.elastic.copies import Kept
+
+
+def saved(*values):
+    kept = Kept()
+    for value in values:
+        kept.save(value)
+    return kept
+
+
+def addresses(value):
+    return {name: tensor.data_ptr() for name, tensor in value.items() if isinstance(tensor, torch.Tensor)}
+
+
+def trained(optimizer, model):
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+
+
+def test_commits_of_a_model_and_its_optimizer_stay_in_one_place():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    optimizer = torch.optim.Adam(model.parameters())
+    state = TorchState(model=model, optimizer=optimizer)
+    trained(optimizer, model)
+    state.save()
+    places = [addresses(state._handlers["model"]._saved), *map(addresses, state._handlers["optimizer"]._saved["state"].values())]
+    trained(optimizer, model)
+    expected = copy.deepcopy([model.state_dict(), optimizer.state_dict()])
+    state.save()
+    assert places == [addresses(state._handlers["model"]._saved), *map(addresses, state._handlers["optimizer"]._saved["state"].values())]
+    trained(optimizer, model)
+    state.restore()
+    for now, then in zip([model.state_dict(), *optimizer.state_dict()["state"].values()], [expected[0], *expected[1]["state"].values()]):
+        assert now.keys() == then.keys() and all(torch.equal(now[name], then[name]) for name in now)
+    trained(optimizer, model)  # restored tensors are the optimizer's own
+    assert all(torch.equal(state._handlers["model"]._saved[name], tensor) for name, tensor in expected[0].items())
+
+
+def test_a_tensor_of_another_kind_gets_memory_of_its_own():
+    before = torch.arange(6.0)
+    for after in (torch.arange(7.0), torch.arange(6), torch.arange(6.0).reshape(2, 3), torch.arange(12.0)[::2], torch.arange(7.0)[1:],
+                  torch.ones(1).expand(6), torch.arange(6.0).to_sparse(), torch.nn.Parameter(torch.arange(6.0)), "words", None):  # fmt: skip
+        kept = saved({"it": before, "other": before.clone()}, {"it": after})
+        made = kept.copy["it"]
+        assert kept.copy.keys() == {"it"} and type(made) is type(after)
+        assert torch.equal(made.to_dense(), after.to_dense()) if isinstance(after, torch.Tensor) else made == after
+
+
+def test_one_element_that_is_seen_many_times_is_copied():
+    kept = saved(*({"a": torch.full((1,), float(number)).expand(6)} for number in range(3)))
+    assert kept.copy["a"].tolist() == [2] * 6
+
+
+def test_tensors_that_no_longer_share_memory_do_not_overwrite_each_other():
+    tied = torch.ones(3)
+    kept = saved({"a": tied, "b": tied.detach()}, {"a": tied + 1, "b": tied + 2})
+    assert kept.copy["a"].tolist() == [2, 2, 2] and kept.copy["b"].tolist() == [3, 3, 3]
+    kept.save({"a": tied, "b": tied.detach()})
+    assert kept.copy["a"].tolist() == kept.copy["b"].tolist() == [1, 1, 1]
+
+
+def test_a_value_that_took_the_copy_itself_is_copied_out_of_it():
+    kept = saved({"a": torch.ones(3)})
+    value = kept.copy["a"]  # as a module may do with what its load_state_dict() is given
+    kept.save({"a": value})
+    value.fill_(7)
+    assert kept.copy["a"].tolist() == [1, 1, 1]
+
+
+def test_what_cannot_be_copied_leaves_the_copy_before_whole():
+    class Stubborn:
+        def __deepcopy__(self, memo):
+            raise TypeError("stubborn")
+
+    kept = saved({"a": torch.ones(3), "b": 1})
+    with pytest.raises(TypeError, match="stubborn"):
+        kept.save({"a": torch.zeros(3), "b": Stubborn()})
+    assert kept.copy["a"].tolist() == [1, 1, 1] and kept.copy["b"] == 1
+
+
+def test_a_copy_that_was_interrupted_is_refused(monkeypatch):
+    kept = saved({"a": torch.ones(3), "b": torch.ones(3)})
+    writes = []
+
+    def interrupted(old, new):
+        if writes:
+            raise KeyboardInterrupt
+        writes.append(new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "copy_", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            kept.save({"a": torch.zeros(3), "b": torch.zeros(3)})
+    with pytest.raises(RuntimeError, match="has interrupted the latest save"):
+        kept.copy  # noqa: B018
+    kept.save({"a": torch.zeros(3), "b": torch.zeros(3)})
+    assert kept.copy["b"].tolist() == [0, 0, 0]
+
+
+def test_copies_of_random_values_are_equal_to_them_and_share_nothing_with_them():
+    chance = random.Random(2026)
+    pool = [torch.zeros(4, 4), torch.zeros(16), torch.zeros(16, dtype=torch.int64), torch.zeros(4, 4, dtype=torch.float16)]
+
+    def tensor():
+        whole = chance.choice(pool)  # of a few, so that values share memory
+        seen = chance.choice([whole, whole[1:], whole[::2], whole.t() if whole.dim() == 2 else whole.flip(0), whole.clone(), whole[0]])
+        return torch.nn.Parameter(seen) if chance.random() < 0.1 and seen.is_floating_point() else seen
+
+    def value(depth):
+        kind = chance.choice(["dict", "list", "tensor", "tensor", "plain"]) if depth else "dict"
+        if kind == "dict":
+            return {name: value(depth + 1) for name in chance.sample("abcdef", 4)} if depth < 3 else {}
+        if kind == "list":
+            return [value(depth + 1) for _ in range(chance.randrange(4))] if depth < 3 else []
+        return tensor() if kind == "tensor" else chance.random()
+
+    def seen(of):
+        if isinstance(of, dict):
+            return {name: seen(inner) for name, inner in of.items()}
+        if isinstance(of, list):
+            return [seen(inner) for inner in of]
+        return (type(of), of.dtype, of.tolist()) if isinstance(of, torch.Tensor) else of
+
+    kept, reused = Kept(), 0
+    now = value(0)
+    for _ in range(2000):
+        if chance.random() < 0.4:
+            now = value(0)
+        for each in pool:
+            each.fill_(chance.randrange(1000))
+        expected = seen(now)
+        before = {name: tensor.data_ptr() for name, tensor in kept._copy.items() if isinstance(tensor, torch.Tensor)} if kept._copy else {}
+        kept.save(now)
+        reused += any(before.get(name) == address for name, address in addresses(kept.copy).items())
+        for each in pool:
+            each.fill_(-1)
+        assert seen(kept.copy) == expected
+    assert reused > 500
