@@ -91,7 +91,7 @@ def train(state):
             if len(took) == (DIES_BEFORE if plan == 1 else 1):
                 tell("step", plan=plan)
             if plan > 1 and len(took) == LATER:
-                tell("usual", plan=plan, usual=statistics.median(took[1:]))
+                tell("usual", plan=plan, usual=statistics.median(took[1:]), first=took[0])
             if over:
                 return
     except (elastic.HorovodInternalError, elastic.HostsUpdatedInterrupt) as error:

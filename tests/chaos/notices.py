@@ -43,12 +43,12 @@ def join_told(job, chance):
 
 
 def join_large(job, chance):
-    """Lists one slot more of a job whose state is large; the time of a usual step of the larger job is not counted: four workers
-    on two cores take longer over one than three."""
+    """Lists one slot more of a job whose state is large. The first step of the new worker is not counted: it is a step, though one
+    that takes longer than later ones, since its gradients lie in memory that the process has not used."""
     outcome = join(job, chance)
     members = set(job.members(outcome.plan))
     job.until(lambda: members <= {line["worker"] for line in job.told("usual", outcome.plan)}, "the later steps of the new plan")
-    outcome.recovered -= max(line["usual"] for line in job.told("usual", outcome.plan)) / 1e6
+    outcome.recovered -= max(line["first"] for line in job.told("usual", outcome.plan)) / 1e6
     return outcome
 
 

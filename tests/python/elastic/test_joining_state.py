@@ -96,6 +96,28 @@ def test_a_root_that_is_alone_saves_nothing_either(run):
     assert parts_of(done, "received") == [sorted(BOTH)] * 2 and [sorted(each) for each in parts_of(done, "saved")] == [[], sorted(BOTH)]
 
 
+# Where the momentum and its commit lie: after the new worker has prepared itself, and when the training begins.
+PLACES = """
+from rueda.torch.elastic import handlers
+def places(handler):
+    kept, live = handler._saved["state"], handler.value.state
+    return [entry["momentum_buffer"].data_ptr() for entry in [*kept.values(), *live.values()]]
+
+def noted(handler, prepare=handlers.OptimizerStateHandler.prepare):
+    prepare(handler)
+    noted.places = places(handler)
+handlers.OptimizerStateHandler.prepare = noted
+def strike(state, plan):
+    if plan == 2 and state.step == JOINS + 1 and hasattr(noted, "places"):
+        tell("places", before=noted.places, after=places(state._handlers["optimizer"]))
+"""
+
+
+def test_a_new_worker_has_the_memory_for_the_optimizer_before_it_holds_the_others_up(run):
+    [line] = told(run(PLACES, ranks=2), "places")
+    assert line["worker"] == 2 and len(line["before"]) == 2 and line["before"] == line["after"]
+
+
 # As if steps changed parameters by `parameter.data`, which PyTorch does not tell of.
 UNSEEN = """
 from rueda.torch.elastic import handlers

@@ -16,6 +16,9 @@ LASTING: Tuple[Type[Exception], ...] = (MismatchError, NotInitializedError, Unsu
 class Round:
     """What the loop needs to know of the job. This class is the job of run_fn(), which knows nothing of it."""
 
+    def prepare(self, state: Any) -> None:
+        """Called in a new worker that waits outside of a running job, before it joins."""
+
     def begin(self, state: Any, came_late: bool) -> None:
         """Called once, before the first round. came_late: whether this process has just joined a job that was running."""
 
@@ -52,7 +55,7 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
     def wrapper(state: Any, *args: Any, **kwargs: Any) -> Any:
         job = make_round()
         try:
-            job.begin(state, _take_part())
+            job.begin(state, _take_part(lambda: job.prepare(state)))
             wants_sync, joined = True, False
             while True:
                 try:
@@ -107,6 +110,10 @@ class _Agreed(Round):
 
     _listener: Any = None
 
+    def prepare(self, state: Any) -> None:
+        if isinstance(state, State):
+            state._prepare()
+
     def begin(self, state: Any, came_late: bool) -> None:
         if not isinstance(state, State):
             raise ValueError(f"the first argument is a {type(state).__name__}; give a State, such as TorchState(model=...)")
@@ -151,14 +158,15 @@ def _reset() -> None:
         raise SystemExit(0) from None
 
 
-def _take_part() -> bool:
-    """A new worker has come to where the others are. One that has waited outside joins them, which interrupts them. Returns
-    whether this worker is new."""
+def _take_part(prepare: Callable[[], None]) -> bool:
+    """A new worker has come to where the others are. One that has waited outside calls prepare() and joins them, which interrupts
+    them. Returns whether this worker is new."""
     known = session.current_or_none()
     if known is None:
         return False  # run_fn() with a job of the program's own, or an error that the function meets as well
     waited = known.waits
     if waited:
+        prepare()
         _reset()
     else:
         known.begin_training()

@@ -126,6 +126,9 @@ class State:
         what is small."""
         return False
 
+    def _prepare(self) -> None:
+        """elastic.run calls this in a new worker that waits outside, before the others are interrupted for it."""
+
     def _interrupted(self) -> None:
         """elastic.run calls this when the job is about to change."""
 

@@ -10,6 +10,7 @@ from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
 from rueda.torch.elastic.copies import Kept
+from rueda.torch.elastic.first_step import make_state
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
 from rueda.torch.state import broadcast_parameters, send_optimizer_state
@@ -122,6 +123,9 @@ class _OwnHandler(StateHandler):
 
     def save_rest(self) -> None:
         """Keeps a copy of what receive_rest() takes."""
+
+    def prepare(self) -> None:
+        """Takes the memory that a new worker needs once it has received the value. Called while it waits outside of the job."""
 
     def sync(self) -> None:
         self.receive()
@@ -262,6 +266,11 @@ class OptimizerStateHandler(_OwnHandler):
         """The parameters of its groups, and no state: a new rank has none."""
         groups = [group["params"] for group in self.value.param_groups]
         return {f"param_groups[{number}].params[{index}]": _kind(each) for number, group in enumerate(groups) for index, each in enumerate(group)}
+
+    def prepare(self) -> None:
+        """Makes the state that the first step would make, and keeps it. The root's overwrites it, in the same memory."""
+        if make_state(self.value):
+            self._kept.save(self.value.state_dict())
 
     def receive(self) -> None:
         """Overwrites the state and the options with the root's. Gradients are those of no step on any rank, so they stay."""

@@ -190,6 +190,11 @@ class TorchState(ObjectState):
         else:
             self._steps.leave()
 
+    def _prepare(self) -> None:
+        for handler in self._handlers.values():
+            if handler._is_large and type(handler).__module__ == StateHandler.__module__:
+                handler.prepare()
+
     def _interrupted(self) -> None:
         if self._steps is not None:
             self._steps.leave()
