@@ -1,7 +1,29 @@
-"""What a worker is told that is new in a running job and calls an operation before elastic.run has begun."""
+"""Whether a worker is new in a running job, and what it is told if it calls an operation before elastic.run has begun."""
 
 import sys
-from typing import Any
+from typing import Any, Tuple
+
+from rueda import errors
+from rueda._native import ffi, lib
+
+# Whether this process is a new worker that has not come to where the others are. It stays so over shutdown() and init().
+_is_new = False
+
+
+def standing(session: Any) -> Tuple[bool, bool]:
+    """Whether the worker waits outside of the job, and whether it is new. session: the pointer that rueda_init() gave."""
+    global _is_new
+    info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
+    errors.check(lib.rueda_membership(session, info))
+    # hvdrun takes it for one that has the state once an init() of it has formed a plan with the others.
+    _is_new = info.waits == 1 or (info.plan > 1 and (_is_new or info.holds_state == 0))
+    return info.waits == 1, _is_new
+
+
+def takes_part() -> None:
+    """Notes that the worker has come to where the others are. It is never new again."""
+    global _is_new
+    _is_new = False
 
 
 def sentence(called: str) -> str:

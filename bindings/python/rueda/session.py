@@ -55,6 +55,8 @@ class Session:
     """One rank in one job, and in one plan of an elastic job. Its numbers never change. After close() every operation
     raises. Any thread may use it."""
 
+    is_new = False  # whether this is a new worker of a running job that has not come to where the others are
+
     def __init__(self, options: Any = None, before: Optional["Session"] = None):
         """Blocks until all ranks have come. options: SessionOptions of rueda/store.py; None uses the environment. before:
         the session of the plan before, if the library's has joined the next one."""
@@ -85,15 +87,14 @@ class Session:
         self.joins = collections.Counter()  # the number of joins that have ended, by process set
 
     def _see_whether_new(self) -> None:
-        info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
-        errors.check(lib.rueda_membership(self.local, info))
-        self.waits = bool(info.waits)
-        if self.waits or (info.plan > 1 and info.holds_state == 0):
+        self.waits, is_new = newcomers.standing(self.local)
+        if is_new:
             self.__class__ = _Newcomer
 
     def begin_training(self) -> None:
         """Lets a new worker in the plan of the others take part in operations: it has come to where they are."""
         with _lock:
+            newcomers.takes_part()
             if self.__class__ is _Newcomer:
                 self.__class__ = Session
                 for watcher in watchers.added:
@@ -135,6 +136,7 @@ class Session:
 class _Newcomer(Session):
     """The session of a new worker of a running job until elastic.run. If it waits, its numbers are as if it had joined."""
 
+    is_new = True
     pointer = property(newcomers.refuse)  # type: ignore[assignment]
     require_part = newcomers.refuse  # type: ignore[assignment]
 
@@ -148,7 +150,7 @@ def watch(watcher: watchers.Watcher) -> None:
 
 
 def _announce(session: Session, watcher: watchers.Watcher) -> None:
-    if isinstance(session, _Newcomer):
+    if session.is_new:
         watcher.waiting(session, newcomers.sentence("a compiled operation"))
     else:
         watcher.begun(session)
@@ -205,8 +207,7 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
 
 
 def _is_part(ranks: List[int]) -> bool:
-    """Returns whether the ranks are a part of those that mpirun has started, so that MPI can make a job of them alone.
-    """
+    """Returns whether the ranks are a part of those that mpirun has started, so that MPI can make them a job."""
     # Started by hvdrun or torchrun, perhaps within an mpirun.
     if os.environ.get("RUEDA_RANK") or os.environ.get("RANK"):
         return False
@@ -259,6 +260,7 @@ def replace(session: Session) -> Session:
         if session is not _session:
             raise errors.NotInitializedError("the session was shut down while it joined the next plan", lib.RUEDA_NOT_INITIALIZED)
         _session = Session(before=session)
+        newcomers.takes_part()
         for watcher in watchers.added:
             watcher.begun(_session)
         return _session
@@ -278,8 +280,7 @@ def shutdown() -> None:
 
 
 def end_for_group() -> bool:
-    """Leaves the job that a process group began, unless the program has called init() since. Returns whether it left.
-    """
+    """Leaves the job that a process group began, unless the program has called init() since. Returns whether it did."""
     with _lock:
         if _session is not None:
             _session.grouped = False
@@ -317,8 +318,7 @@ def is_known(session: Session) -> bool:
 
 
 def is_initialized() -> bool:
-    """Returns whether init() was called, and shutdown() was not. A process that was forked from a rank answers as that
-    rank."""
+    """Returns whether init() was called, and shutdown() was not. In a fork of a rank the same as in that rank."""
     return _session is not None or _inherited is not None
 
 

@@ -1,10 +1,15 @@
 """New workers of a running job wait outside, however long they take: the others hear of one when its training begins."""
 
 import os
+import pathlib
 import re
+import sys
 
 import pytest
 from conftest import _jobs
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from elastic_jobs import PARTS, flags, require_trained, told  # noqa: E402
 
 # Worker 1 dies in its third step, and a new one comes to its slot. In it, arrive() lets the others know that it is there, and
 # waits for rank 0 to open the gate: a pipe that the test has made.
@@ -222,3 +227,83 @@ train(elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=0, last=Last()))
     assert "RuntimeError: no worker is left that has the state of the training" in done.err, done.err
     assert "worker 2: begins" not in done.out, done.out
     assert "hvdrun: the job failed: no worker is left that holds the job's state" in done.err, done.err
+
+
+# Worker 1 leaves and comes back before its training. Worker 0 dies before it can give it the state.
+COMES_TWICE = """
+from rueda.elastic import loop
+
+hvd.init()
+me = rueda.elastic.worker_id()
+if me == 1:
+    hvd.shutdown()
+    open("left", "w").close()
+    hvd.init()
+    attempt(dict(allreduce=lambda: hvd.allreduce(numpy.ones(1))))
+
+agree_on_sync = loop.agreement.agree_on_sync
+
+def agree_or_die(*arguments):
+    if me == 0 and os.path.exists("left") and hvd.size() == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return agree_on_sync(*arguments)
+
+loop.agreement.agree_on_sync = agree_or_die
+state = rueda.elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=0)
+
+@rueda.elastic.run
+def train(state):
+    tell("begins")
+    if me == 0:
+        list_slots(2)
+        await_change(state)
+        state.commit()
+
+train(state)
+"""
+
+
+def test_a_new_worker_that_shuts_down_and_begins_anew_before_its_training_is_new_still(run_script):
+    done = run_script(PARTS + COMES_TWICE, *flags(1), "--admit", "discovered", ranks=1, imports=_jobs.NUMPY)
+    assert done.code != 0
+    (refused,) = told(done, "refused")
+    assert refused["worker"] == 1 and refused["plan"] > 2, refused  # it was in a plan before
+    assert "RuntimeError: no worker is left that has the state of the training" in done.err, done.err
+    assert {line["worker"] for line in told(done, "begins")} == {0}, done.out
+
+
+# Worker 1 leaves and comes back by init(), once it has taken part: by a loop of the program's own, or by reset().
+LEAVES_LATER = """
+import functools, select
+from rueda import plans
+
+def anew():
+    hvd.shutdown()
+    hvd.init()
+
+hvd.init()
+
+@functools.partial(rueda.elastic.run_fn, reset=anew if rueda.elastic.worker_id() == 1 else rueda.elastic.reset)
+def train(state):
+    if rueda.elastic.membership().plan == 1:
+        list_slots(2)
+        select.select([plans.notices_descriptor()], [], [])
+        raise rueda.elastic.HostsUpdatedInterrupt(False)
+    if rueda.elastic.membership().plan == 2:
+        hvd.barrier()
+        raise rueda.elastic.HostsUpdatedInterrupt(False)
+    tell("trained", sum=float(hvd.allreduce(numpy.ones(1), op=hvd.Sum)[0]))
+
+if rueda.elastic.worker_id() == 1 and JOINS_ITSELF:
+    rueda.elastic.reset()
+    anew()
+    assert not rueda.session.current().is_new
+train(rueda.elastic.ObjectState(hvd.broadcast_object, hvd.rank))
+"""
+
+
+@pytest.mark.parametrize("admission", ["ready", "discovered"])
+def test_a_new_worker_that_has_taken_part_is_not_new_after_another_init(run_script, admission):
+    joins = f"JOINS_ITSELF = {admission == 'ready'}\n"
+    done = run_script(joins + PARTS + LEAVES_LATER, *flags(1), "--admit", admission, ranks=1, imports=_jobs.NUMPY)
+    require_trained(done, 3, sum=2.0)

@@ -56,7 +56,7 @@ def require_refused(done, names):
         assert f"{names[line['call']]}: {REFUSED}" in line["why"], line
 
 
-def require_trained(done, **values):
-    """Both workers have trained together in plan 2, and no round failed before; each has told these values."""
+def require_trained(done, in_plan=2, **values):
+    """Both workers have trained together in this plan, and no round failed before; each has told these values."""
     trained = sorted(told(done, "trained"), key=lambda line: line["worker"])
-    assert trained == [dict(what="trained", worker=worker, plan=2, **values) for worker in (0, 1)], done.out + done.err
+    assert trained == [dict(what="trained", worker=worker, plan=in_plan, **values) for worker in (0, 1)], done.out + done.err

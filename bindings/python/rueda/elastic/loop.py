@@ -164,14 +164,14 @@ def _take_part(prepare: Callable[[], None]) -> bool:
     known = session.current_or_none()
     if known is None:
         return False  # run_fn() with a job of the program's own, or an error that the function meets as well
-    waited = known.waits
-    if waited:
+    is_new = known.is_new
+    if known.waits:
         prepare()
         _reset()
     else:
         known.begin_training()
-    where = plans.membership()
-    return waited or (where.plan > 1 and not where.holds_state)
+    where = plans.membership()  # a new worker may have called reset() itself
+    return is_new or (where.plan > 1 and not where.holds_state)
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
