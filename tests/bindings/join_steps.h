@@ -24,6 +24,7 @@ struct JoinPoint {
   int worker = 0;      ///< its number
   int rank = 0;        ///< in that plan
   std::string nonce;   ///< of the wish that `answered_rank` has left, for a step that needs it
+  int newcomer = -1;   ///< the rank of the newcomer in that plan; -1: none
   std::string planned() const { return core::planned_job(job, plan); }
   /// Rank 0 answers the others after itself.
   int answered_rank() const { return rank == 0 ? 1 : rank; }
@@ -34,6 +35,7 @@ struct JoinStep {
   const char* name;
   std::string (*key)(const JoinPoint& at);
   bool needs_nonce = false;
+  bool newcomer_formed = false;  ///< the newcomer's call returns with this plan, whatever becomes of it
 };
 
 inline const JoinStep kJoinSteps[] = {

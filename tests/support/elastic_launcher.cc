@@ -47,7 +47,6 @@ void ElasticLauncher::note_holders() {
 }
 
 void ElasticLauncher::publish(const std::vector<int>& ids) {
-  note_holders();
   core::Plan next;
   next.number = last_.number + 1;
   next.why = why_;
@@ -69,12 +68,14 @@ void ElasticLauncher::publish(const std::vector<int>& ids) {
 }
 
 void ElasticLauncher::declare_dead(int id, const std::string& cause) {
+  note_holders();
   const core::DeathVerdict verdict{0, last_.rank_of(id), "here", 0, cause, core::DeathKind::kDied, id};
   why_ = verdict.status().sentence();
   set(core::death_key(plan_job()), encode(verdict));
 }
 
 void ElasticLauncher::end_plan(const std::string& why, core::DeathKind kind) {
+  note_holders();
   why_ = why;
   set(core::death_key(plan_job()), encode(core::DeathVerdict{0, 0, "here", 0, why, kind}));
 }

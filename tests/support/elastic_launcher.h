@@ -31,7 +31,7 @@ class ElasticLauncher {
   /// The name of the last plan's own job.
   std::string plan_job() const;
   /// Publishes the next plan, with these workers in rank order, each at the slot of its number. Workers of plan 1 hold
-  /// the state, and so do those that had formed a later plan when the next one came.
+  /// the state, and so do those that had formed a later plan when it ended. Comes after the end of the last plan.
   void publish(const std::vector<int>& ids);
   /// Ends the last plan: this worker died.
   void declare_dead(int id, const std::string& cause);
