@@ -11,7 +11,8 @@ namespace rueda::core::launcher {
 namespace {
 
 constexpr uint64_t kKept = 2;  // plans
-// Verdicts and notices, for workers that are late by some plans.
+// Verdicts and notices, for workers that are late by some plans. These may write a key of a plan whose keys are
+// removed.
 constexpr uint64_t kKeptForLate = 100;
 
 Deadline at_once() { return Deadline::at(SteadyClock::now()); }
@@ -55,7 +56,11 @@ Status ElasticStore::publish(const Plan& plan) {
   const std::string old = job_of(plan.number - kKept) + "/";
   server.remove_all(old);
   server.forget_all(old);
-  if (plan.number > kKeptForLate) static_cast<void>(server.remove(death_key(job_of(plan.number - kKeptForLate))));
+  if (plan.number > kKeptForLate) {
+    const std::string late = job_of(plan.number - kKeptForLate);
+    server.remove_all(late + "/");  // apart from the verdict
+    static_cast<void>(server.remove(death_key(late)));
+  }
   return server.remove(plan_key(store_.job(), plan.number - kKept));
 }
 

@@ -48,8 +48,9 @@ namespace rueda::core {
 /// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
 /// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is
 /// agreed, because by then every rank has left it. hvdrun removes a plan and its keys once two later plans are there,
-/// and a verdict or a notice once a hundred later ones are there. It removes a worker's request once its process has
-/// ended.
+/// and a notice once a hundred later ones are there. Once a hundred later plans are there, it removes the verdict about
+/// a plan, and the keys of that plan that a late worker has written since. It removes a worker's request once its
+/// process has ended.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string formed_key(const std::string& job, int rank) { return job + "/formed/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
