@@ -4,6 +4,9 @@
 #include "launcher/elastic_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace rueda::core::launcher {
@@ -24,17 +27,24 @@ void add(CLI::App& app, const std::string& names, std::optional<Value>& into, co
       ->group(kHeading);
 }
 
+std::optional<int> whole_number(const std::string& text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
 void add_cooldown(CLI::App& app, ElasticArguments& arguments) {
   const std::string name = "--blacklist-cooldown-range";
-  const auto set = [&arguments, name](const std::vector<int>& range) {
-    const int least = range.at(0), most = range.at(1);
-    if (least < 1 || most > kLongestCooldown || least > most) {
-      throw CLI::ValidationError(name, "the range is " + std::to_string(least) + " to " + std::to_string(most) +
-                                           " s; it must be MIN MAX with 1 <= MIN <= MAX <= 3600");
+  const auto set = [&arguments, name](const std::vector<std::string>& range) {
+    const auto least = whole_number(range.at(0)), most = whole_number(range.at(1));
+    if (!least || !most || *least < 1 || *most > kLongestCooldown || *least > *most) {
+      throw CLI::ValidationError(name, "the range is " + range[0] + " to " + range[1] +
+                                           " s; it must be MIN MAX, whole seconds with 1 <= MIN <= MAX <= 3600");
     }
-    arguments.cooldown_seconds = {least, most};
+    arguments.cooldown_seconds = {*least, *most};
   };
-  app.add_option_function<std::vector<int>>(
+  app.add_option_function<std::vector<std::string>>(
          name, set,
          "MIN MAX: seconds for which a blacklisted host rests; the n-th time MIN*2^n, at most MAX (default: for ever)")
       ->expected(2)

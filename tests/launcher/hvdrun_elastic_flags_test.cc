@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/launcher/elastic_run.h"
@@ -83,6 +84,17 @@ TEST_CASE("flags of elastic jobs that contradict each other are refused in one s
              StartsWith("--discovery-interval is for --host-discovery-script: leave it out"));
   CHECK_THAT(refused({"-np", "2", "--host-discovery-script", "true", "--discovery-interval", "0", "true"}),
              StartsWith("--discovery-interval: "));
-  CHECK_THAT(refused({"-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "5", "3", "true"}),
-             StartsWith("--blacklist-cooldown-range: the range is 5 to 3 s"));
+}
+
+TEST_CASE("a range of cooldowns that is no two whole seconds from 1 to 3600, in order, is refused in one sentence") {
+  for (const auto& [least, most] :
+       {std::pair("0", "5"), std::pair("1", "3601"), std::pair("1.5", "3"), std::pair("5", "1"), std::pair("-1", "3"),
+        std::pair("3", "soon"), std::pair("1", "99999999999")}) {
+    CHECK(refused({"-np", "2", "--min-np", "1", "--blacklist-cooldown-range", least, most, "true"}) ==
+          "--blacklist-cooldown-range: the range is " + std::string(least) + " to " + most +
+              " s; it must be MIN MAX, whole seconds with 1 <= MIN <= MAX <= 3600");
+  }
+  HvdrunProcess widest(
+      {"-np", "1", "--min-np", "1", "--blacklist-cooldown-range", "1", "3600", RUEDA_LAUNCHER_RANK, "join", "bye"});
+  CHECK(widest.wait() == 0);
 }
