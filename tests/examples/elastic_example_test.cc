@@ -1,5 +1,7 @@
 // Runs the elastic loop in C under hvdrun, with a worker that dies, and compares what the others report with a replay
 // of their steps in one process. The sums are of whole numbers, so the replay has the same bits.
+#include <signal.h>
+
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -99,6 +101,22 @@ TEST_CASE("the elastic loop in C does not begin anew if the last worker with the
   CHECK(run.wait() != 0);
   INFO(run.out() << run.err());
   CHECK(run.out().find("weights") == std::string::npos);
+  CHECK_THAT(run.err(), Catch::Matchers::Contains("no worker is left that holds the job's state"));
+  run.wait_for_all_to_end();
+}
+
+// hvdrun cannot see that worker 0 has formed a plan with worker 2, and has given it nothing.
+TEST_CASE("the elastic loop in C says so if the last worker with the training dies before it gives it to a new one") {
+  HvdrunProcess run({"-np", "2", "--min-np", "1", "--max-np", "2", "sh", "-c",
+                     "case $RUEDA_WORKER_ID in 0|1) exec $0;; *) exec " RUEDA_TEST_BIN "/elastic;; esac",
+                     RUEDA_MEETING_HOLDER});
+  run.read_until("[0]<stdout>:has met the new worker");
+  REQUIRE(kill(run.process_of_worker(0), SIGKILL) == 0);
+  CHECK(run.wait() != 0);
+  INFO(run.out() << run.err());
+  CHECK(run.out().find("weights") == std::string::npos);
+  CHECK_THAT(run.err(), Catch::Matchers::Contains("[2]<stderr>:no worker is left that has the training: the last one "
+                                                  "died before it could give it to the new workers"));
   CHECK_THAT(run.err(), Catch::Matchers::Contains("no worker is left that holds the job's state"));
   run.wait_for_all_to_end();
 }
