@@ -124,6 +124,31 @@ def test_hvdrun_goes_on_without_rank_0(run_script):
         assert each["sizes"][:10] == [4] * 10 and each["step"] == STEPS and each["digests"] == [replayed(each["sizes"])]
 
 
+NUMBERS = "rank size local_rank local_size cross_rank cross_size".split()
+
+
+def test_after_a_death_the_queries_tell_new_numbers_and_the_environment_those_of_the_start(run_script):
+    source = TRAINING + f"STEPS, VICTIMS, NUMBERS = {STEPS}, {{0: 10}}, {NUMBERS}\n" + """
+def asked():
+    return [getattr(hvd, name)() for name in NUMBERS]
+
+def surroundings():
+    return [int(os.environ[f"HOROVOD_{name.upper()}"]) for name in NUMBERS]
+
+start, variables = asked(), dict(os.environ)
+""" + LOOP.replace("tell(state, returned=train(state))", "train(state)") + """
+tell(state, start=start, now=asked(), surroundings=surroundings(), same=variables == dict(os.environ))
+"""
+    # The host of worker 0 gets no other worker.
+    done = run_script(source, "--min-np", "2", "-H", "127.0.0.1:1,localhost:2", "--blacklist-after", "1", ranks=3)
+    assert done.code == 0, done.out + done.err
+    workers = told(done)
+    assert sorted(workers) == [1, 2], done.out + done.err
+    starts, ends = {1: [1, 3, 0, 2, 1, 2], 2: [2, 3, 1, 2, 0, 1]}, {1: [0, 2, 0, 2, 0, 1], 2: [1, 2, 1, 2, 0, 1]}
+    for worker, each in workers.items():
+        assert each["start"] == each["surroundings"] == starts[worker] and each["now"] == ends[worker] and each["same"], each
+
+
 @pytest.mark.long
 def test_two_die_one_after_the_other(tmp_path):
     done = job(tmp_path, LOOP, {3: 5, 0: 15})
