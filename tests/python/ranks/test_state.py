@@ -50,6 +50,36 @@ def test_a_tensor_with_gaps_is_broadcast_too():
     assert torch.equal(whole[:, 1::2], torch.full((4, 3), float(hvd.rank()))), "what lies between is left alone"
 
 
+def ordered(order, count=2):
+    return torch.arange(24.0 * count).reshape(count, 4, 3, 2).mul(hvd.rank() + 1).to(memory_format=order)
+
+
+def test_ranks_may_have_dimensions_in_different_orders_in_memory():
+    mine = ordered(torch.channels_last if hvd.rank() == 1 else torch.contiguous_format)
+    strides = mine.stride()
+    hvd.broadcast_parameters({"weight": mine}, root_rank=1)
+    assert mine.stride() == strides and torch.equal(mine, torch.arange(48.0).reshape(2, 4, 3, 2) * 2)
+
+
+@pytest.mark.parametrize("order", [torch.channels_last, torch.contiguous_format])
+def test_a_state_that_only_the_root_has_comes_in_the_root_s_order(order):
+    parameter = torch.nn.Parameter(torch.zeros(2, 4, 3, 2).to(memory_format=torch.channels_last))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.5)
+    if hvd.rank() == 1:
+        optimizer.state[parameter] = {"momentum_buffer": ordered(order)}
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    momentum = optimizer.state[parameter]["momentum_buffer"]
+    assert momentum.is_contiguous(memory_format=order) and torch.equal(momentum, torch.arange(48.0).reshape(2, 4, 3, 2) * 2)
+
+
+def test_a_state_in_another_order_than_the_root_s_takes_its_numbers():
+    parameter = torch.nn.Parameter(torch.zeros(2, 4, 3, 2))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.5)
+    optimizer.state[parameter] = {"momentum_buffer": ordered(torch.channels_last if hvd.rank() == 1 else torch.contiguous_format)}
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert torch.equal(optimizer.state[parameter]["momentum_buffer"], torch.arange(48.0).reshape(2, 4, 3, 2) * 2)
+
+
 def objects():
     return [None, 17, "text", {"a": [1, 2, {"b": 3}]}, b"x" * 100000, collections.OrderedDict(z=1), torch.arange(3)]
 

@@ -13,7 +13,6 @@ from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.session import current
 from rueda.torch.in_place import broadcast_async_
 from rueda.torch.object_bytes import TensorSlot
-from rueda.torch.tensors import memory_extents
 from rueda.trees import named_tensors, nested
 
 
@@ -22,13 +21,14 @@ def _named_tensors(prefix: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]
 
 
 def _broadcast_all(named: Iterable[Tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """Broadcasts every tensor in place. One with gaps in its memory goes through a contiguous copy."""
+    """Broadcasts every tensor, row by row: ranks may have their dimensions in different orders in memory. One in another order, or with
+    gaps, goes through a copy."""
     handles: List[Tuple[Handle, Any, Any]] = []
     for name, tensor in named:
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} has the layout {tensor.layout}; only dense tensors can be broadcast")
         dense = tensor.detach()
-        if memory_extents(dense) is None:
+        if not dense.is_contiguous():
             dense = dense.contiguous()
         handles.append((broadcast_async_(dense, root_rank, name, process_set), tensor, dense))
     for handle, tensor, dense in handles:
