@@ -29,13 +29,15 @@ class Challenges {
   static constexpr std::chrono::milliseconds kFirstRest{1000};
 
   Challenges() = default;
-  /// ways: those that challenge, in turn; the choice is not one of them. May be empty.
-  Challenges(std::vector<Variant> ways, SteadyClock::time_point now)
-      : ways_(std::move(ways)), next_(now + kFirstRest) {}
+  /// ways: those that challenge, in turn; the choice is not one of them. May be empty. tours: those of the choices
+  /// before: ways that are alike replace each other by chance, and must not be tried as often for ever.
+  Challenges(std::vector<Variant> ways, SteadyClock::time_point now, int tours = 0)
+      : ways_(std::move(ways)), next_(now + kFirstRest), tours_(tours) {}
 
   /// Returns whether a pair is due. There is a challenger then.
   bool due(SteadyClock::time_point now) const { return !ways_.empty() && now >= next_; }
   const Variant& challenger() const { return ways_[turn_]; }
+  int tours() const { return tours_; }
   /// Whether the challenger runs before the choice in the next pair. It does in every second one, so that a program
   /// whose batches take turns favours neither.
   bool challenger_first() const { return pairs_ % 2 == 1; }

@@ -224,7 +224,7 @@ Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape
   if (!course.challenges) {
     std::vector<Variant> ways = ways_beside(course);
     std::erase(ways, winner);
-    course.challenges.emplace(std::move(ways), parts_.now());
+    course.challenges.emplace(std::move(ways), parts_.now(), course.tours);
   }
   refill();
   const double cost = course.contest->time(*course.contest->winner()) * static_cast<double>(shape.bytes);
@@ -326,6 +326,7 @@ void Tuner::watch(Course& course, double time) {
   course.contest = Contest(course.variants);
   course.refined = false;
   course.challenges.reset();
+  course.tours = 0;
   course.half.reset();
   course.reference = time;
   course.odd = 0;

@@ -117,6 +117,7 @@ class Tuner {
     int odd = 0;      ///< trials in a row that took another time than the winner did
     size_t checked = 0;
     std::optional<Challenges> challenges;  ///< of the choice; empty until it is used first
+    int tours = 0;                         ///< of challenges, and the choices that they have replaced
     std::optional<Half> half;              ///< a pair has begun, and its other batch has not
     uint64_t restarts = 0;
     SteadyClock::time_point decided;

@@ -65,6 +65,7 @@ bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time, dou
   course.refined = course.refined && course.contest->find(*won).has_value();
   course.contest =
       course.refined ? course.contest->decided_for(*won, per_byte) : Contest(course.variants, *won, per_byte);
+  course.tours = course.challenges->tours() + 1;
   course.challenges.reset();
   course.half.reset();
   course.decided = parts_.now();

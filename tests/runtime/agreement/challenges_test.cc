@@ -60,6 +60,20 @@ TEST_CASE("A challenger three pairs behind makes room for the next one, and tour
   CHECK(challenges.due(now));
 }
 
+TEST_CASE("Each choice that gives way to another one is challenged more seldom") {
+  TunedJob job(six_variants(), index_cost);
+  job.run(kMiB, 1000);
+  std::vector<std::chrono::nanoseconds> stood;
+  for (int change = 0; change < 4; ++change) {
+    const Variant chosen = job.tuner().choices().at(0).variant;
+    job.cost([chosen](const Variant& variant, uint64_t) { return variant == chosen ? 0.22 : 0.2; });
+    const auto from = job.elapsed();
+    while (job.tuner().choices().at(0).variant == chosen) job.run(kMiB, 10);
+    stood.push_back(job.elapsed() - from);
+  }
+  CHECK(stood.back() > 2 * stood.front());
+}
+
 TEST_CASE("A choice that a contest made by chance gives way to a better variant") {
   for (const double noise : {0.0, 0.05}) {
     TunedJob job = misled_job();
