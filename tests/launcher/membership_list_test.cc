@@ -87,6 +87,23 @@ TEST_CASE("a host that was lost is used again once it is reached, in its old pos
   CHECK(job.members() == Ids{2, 3, 4, 5});  // those that hold the state come first
 }
 
+TEST_CASE("a new host goes to the end, wherever it is in the list, and hosts that stay keep their order") {
+  auto discovering = rules(4, 1);
+  discovering.discovers = true;
+  discovering.most = 4;
+  Job job(discovering);
+  job.join();
+  job.membership.listed({{"c", 1}, {"b", 2}, {"a", 2}});
+  job.membership.reached("c");
+  CHECK(job.all<StartWorker>().size() == 4);  // there is no room behind a and b
+  CHECK(job.all<NotifyMembers>().empty());
+  job.membership.listed({{"c", 1}, {"b", 2}, {"a", 1}});
+  for (const int64_t id : {0, 1, 2, 3}) job.membership.left(id, 1);
+  for (const int64_t id : {0, 1, 2, 3}) job.membership.asked(id, 1);
+  CHECK(job.members() == Ids{0, 2, 3});
+  CHECK(job.all<StartWorker>().back().host == "c");
+}
+
 TEST_CASE("a change that is undone before anybody reacts is taken back") {
   auto discovering = rules(2, 1);
   discovering.discovers = true;
