@@ -43,12 +43,16 @@ def join_told(job, chance):
 
 
 def join_large(job, chance):
-    """Lists one slot more of a job whose state is large. The first step of the new worker is not counted: it is a step, though one
-    that takes longer than later ones, since its gradients lie in memory that the process has not used."""
+    """Lists one slot more of a job whose state is large. What is told as noticed is how long the others stopped without the time of a
+    usual step of the larger job: four workers on two cores take longer over one than three. What counts is that without the new
+    worker's own first step: its gradients lie in memory that the process has not used."""
     outcome = join(job, chance)
     members = set(job.members(outcome.plan))
     job.until(lambda: members <= {line["worker"] for line in job.told("usual", outcome.plan)}, "the later steps of the new plan")
-    outcome.recovered -= max(line["first"] for line in job.told("usual", outcome.plan)) / 1e6
+    steps = job.told("usual", outcome.plan)
+    stopped, newest = outcome.recovered, max(members)
+    outcome.noticed = stopped - max(line["usual"] for line in steps) / 1e6
+    outcome.recovered = stopped - next(line["first"] for line in steps if line["worker"] == newest) / 1e6
     return outcome
 
 
