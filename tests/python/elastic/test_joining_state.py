@@ -48,12 +48,14 @@ def train(state):
         LEAVE(state)
     tell("ends", step=state.step, sizes=state.sizes, digest=digest(model, optimizer))
 
+PREPARE(state)
 train(state)
 """
 DEFAULTS = """
 SETS = None
 def strike(state, plan): pass
 def strike_sync(name): pass
+def PREPARE(state): pass
 def LEAVE(state): state.commit()
 """
 BOTH = ["ModelStateHandler", "OptimizerStateHandler"]
@@ -116,6 +118,11 @@ def strike(state, plan):
 def test_a_new_worker_has_the_memory_for_the_optimizer_before_it_holds_the_others_up(run):
     [line] = told(run(PLACES, ranks=2), "places")
     assert line["worker"] == 2 and len(line["before"]) == 2 and line["before"] == line["after"]
+
+
+def test_reset_callbacks_run_in_the_others_and_not_in_a_new_worker(run):
+    done = run("def PREPARE(state): state.register_reset_callbacks([lambda: tell('called back')])", ranks=2)
+    assert sorted((line["worker"], line["plan"]) for line in told(done, "called back")) == [(0, 2), (1, 2)], done.out
 
 
 # As if steps changed parameters by `parameter.data`, which PyTorch does not tell of.

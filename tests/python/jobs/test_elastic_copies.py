@@ -76,6 +76,63 @@ def test_a_value_that_took_the_copy_itself_is_copied_out_of_it():
     assert kept.copy["a"].tolist() == [1, 1, 1]
 
 
+def test_a_copy_that_the_value_has_taken_elsewhere_is_left_alone():
+    kept = saved({"a": torch.ones(3)})
+    taken = kept.copy["a"]
+    kept.save({"a": torch.zeros(3), "b": taken})
+    assert taken.tolist() == [1, 1, 1] and kept.copy["a"].tolist() == [0, 0, 0] and kept.copy["b"].tolist() == [1, 1, 1]
+
+
+def test_containers_that_contain_themselves_are_copied():
+    loop = {"a": torch.ones(3)}
+    loop["self"] = loop
+    kept = saved(loop, loop)
+    assert kept.copy["self"] is kept.copy and kept.copy is not loop
+
+
+@pytest.mark.skipif(not hasattr(torch, "uint4"), reason="this PyTorch has no type of half a byte")
+def test_a_type_whose_elements_cannot_be_copied_gets_memory_of_its_own():
+    value = {"a": torch.ones(3), "b": torch.empty(4, dtype=torch.uint8).view(torch.uint4)}
+    saved(value, value, value)
+
+
+def test_what_a_model_keeps_of_a_commit_does_not_change_it():
+    class Counting(torch.nn.Linear):
+        def __init__(self):
+            super().__init__(1, 1)
+            self.state = {"count": 5}
+
+        def get_extra_state(self):
+            return self.state
+
+        def set_extra_state(self, state):
+            self.state = state
+
+    def doubled(state_dict, *_):
+        state_dict["weight"].mul_(2)
+
+    for hook in (None, doubled):
+        model = Counting()
+        torch.nn.init.ones_(model.weight)
+        if hook is not None:
+            model._register_load_state_dict_pre_hook(hook)
+        state = TorchState(model=model)
+        for _ in range(3):
+            model.state["count"] += 1
+            state.restore()
+            assert model.state["count"] == 5 and model.weight.item() == (1 if hook is None else 2)
+
+
+def test_an_assignment_that_fails_leaves_the_state_as_it_was():
+    state = TorchState(model=torch.nn.Linear(1, 1))
+    before = state.model
+    with pytest.raises(AttributeError):
+        state.model = None
+    state.save()
+    state.restore()
+    assert state.model is before
+
+
 def test_what_cannot_be_copied_leaves_the_copy_before_whole():
     class Stubborn:
         def __deepcopy__(self, memo):

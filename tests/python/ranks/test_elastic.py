@@ -43,6 +43,39 @@ def test_a_sync_gives_all_ranks_the_present_state_of_the_root_and_commits_it(roo
         state.restore()
 
 
+class Counting(torch.nn.Linear):
+    """A layer with extra state, of a value and a shape that differ between ranks."""
+
+    def __init__(self):
+        super().__init__(2, 2)
+        self.seen, self.history = hvd.rank(), torch.arange(float(hvd.rank()))
+
+    def get_extra_state(self):
+        return {"seen": self.seen, "history": self.history}
+
+    def set_extra_state(self, state):
+        self.seen, self.history = state["seen"], state["history"]
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_extra_state_of_modules_is_the_root_s_and_committed(rest):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), Counting())
+    state = TorchState(model=model)
+    state._standing.root = 1
+    if rest:  # as ranks at one commit, which share parameters only
+        assert state._wants_sync()
+        state._handlers["model"].root_rank = 1
+        state._handlers["model"].receive_rest()
+        state._handlers["model"].save_rest()
+    else:
+        state.sync()
+    for _ in range(3):
+        assert model[1].seen == 1 and model[1].history.tolist() == [0]
+        model[1].seen += 5
+        model[1].history += 1
+        state.restore()
+
+
 def test_a_sync_makes_no_gradients():
     """They would cost as much memory as the model."""
     state = made_here()

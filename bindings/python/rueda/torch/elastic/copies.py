@@ -13,6 +13,8 @@ from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 import torch
 
 Pair = Tuple[torch.Tensor, torch.Tensor]
+_DTYPES = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.int64, torch.int32, torch.int16,
+           torch.int8, torch.uint8, torch.bool}  # PyTorch copies elements of these; of some types it knows little but the name
 _storage_of: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, "untyped_storage", torch.Tensor.storage)  # PyTorch 1.13 has storage() alone
 
 
@@ -49,34 +51,39 @@ class Kept:
 def _fitting(value: Any, kept: Any) -> List[Pair]:
     """Pairs of a tensor of the value and a kept one, whose memory can take it. No kept memory takes two that have ceased to share
     theirs, and none that the value lies in itself."""
-    pairs = [pair for pair in _counterparts(value, kept) if _is_plain(pair[0]) and _is_plain(pair[1]) and _kind(pair[0]) == _kind(pair[1])]
+    pairs = [pair for pair in _counterparts(value, kept, set()) if _is_plain(pair[0]) and _is_plain(pair[1]) and _kind(pair[0]) == _kind(pair[1])]
     sources: Dict[int, Set[int]] = {}  # of each kept memory
     for new, old in pairs:
         sources.setdefault(_memory(old), set()).add(_memory(new))
-    lives = set().union(*sources.values())
+    lives = {_memory(each) for each in _tensors_of(value) if _is_plain(each)}
     return [(new, old) for new, old in pairs if len(sources[_memory(old)]) == 1 and _memory(old) not in lives]
 
 
-def _counterparts(value: Any, kept: Any) -> Iterator[Pair]:
-    """The tensors at the same places of two values."""
+def _counterparts(value: Any, kept: Any, seen: Set[int]) -> Iterator[Pair]:
+    """The tensors at the same places of two values. seen: the containers so far, which may contain themselves."""
     if isinstance(value, torch.Tensor):
         if isinstance(kept, torch.Tensor):
             yield value, kept
-    elif isinstance(value, dict):
-        if isinstance(kept, dict):
+    elif id(value) not in seen and isinstance(value, (dict, list, tuple)):
+        seen.add(id(value))
+        if isinstance(value, dict) and isinstance(kept, dict):
             for key in value.keys() & kept.keys():
-                yield from _counterparts(value[key], kept[key])
-    elif isinstance(value, (list, tuple)):
-        if isinstance(kept, (list, tuple)):
+                yield from _counterparts(value[key], kept[key], seen)
+        elif isinstance(value, (list, tuple)) and isinstance(kept, (list, tuple)):
             for inner, other in zip(value, kept):
-                yield from _counterparts(inner, other)
+                yield from _counterparts(inner, other, seen)
+
+
+def _tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """All tensors in dictionaries, lists and tuples."""
+    return (tensor for tensor, _ in _counterparts(value, value, set()))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether the tensor is nothing but elements in memory, each at a place of its own. A class of its own, or a lazy, sparse or
     quantized one, may have more."""
     return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided and not tensor.is_quantized
-            and not tensor.is_inference() and not tensor.is_conj() and not tensor.is_neg() and tensor.device.type != "meta"
+            and tensor.dtype in _DTYPES and not tensor.is_inference() and not tensor.is_conj() and not tensor.is_neg() and tensor.device.type != "meta"
             and all(stride != 0 for size, stride in zip(tensor.shape, tensor.stride()) if size > 1))  # fmt: skip
 
 

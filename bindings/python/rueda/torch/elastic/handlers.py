@@ -9,6 +9,7 @@ from rueda.elastic.parts import kind_of
 from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
+from rueda.session import rank
 from rueda.torch.elastic.copies import Kept
 from rueda.torch.elastic.first_step import make_state
 from rueda.torch.elastic.sampler import ElasticSampler
@@ -54,7 +55,7 @@ class StateHandler:
         return {}
 
     def kept(self) -> Any:
-        """What save() has kept, for a commit on disk: anything that can be pickled."""
+        """What save() has kept, for a commit on disk: anything that can be pickled. The next save() may overwrite it."""
         raise NotImplementedError(f"{type(self).__name__} must define kept() and keep() for a state with checkpoint=")
 
     def keep(self, saved: Any) -> None:
@@ -83,8 +84,12 @@ class StateHandler:
 
     def set_value(self, value: Any) -> None:
         """Replaces the object, and saves what the new one holds."""
-        self.value = value
-        self.save()
+        before, self.value = self.value, value
+        try:
+            self.save()
+        except Exception:
+            self.value = before
+            raise
 
 
 def _kind(tensor: torch.Tensor) -> str:
@@ -184,8 +189,10 @@ class ModelStateHandler(_OwnHandler):
         self._versions_saved = self._versions()
 
     def restore(self) -> None:
-        """Loads the copy."""
-        self.value.load_state_dict(self._saved)
+        """Loads the copy. What the model may keep of it is copied once more."""
+        loaded, keeps = copy.copy(self._saved), self._extra() if _only_reads(self.value) else self._saved
+        loaded.update({name: copy.deepcopy(each) for name, each in self._saved.items() if name in keeps})
+        self.value.load_state_dict(loaded)
         self._versions_saved = self._versions()
 
     def is_as_saved(self) -> bool:
@@ -195,25 +202,47 @@ class ModelStateHandler(_OwnHandler):
     def keep(self, saved: Any) -> None:
         """Raises ValueError, which names the parameter or buffer, if the model is another one."""
         require_names("parameters and buffers", saved, self._saved)
+        extra = self._extra()
         for name, ours in self._saved.items():
+            if name in extra:
+                continue
             shapes = [list(each.shape) if isinstance(each, torch.Tensor) else None for each in (saved[name], ours)]
             if shapes[0] != shapes[1]:
                 raise ValueError(f"its {name!r} has shape {shapes[0]}, that of the model {shapes[1]}")
         super().keep(saved)
 
     def parts(self) -> Dict[str, str]:
-        """Parameters and buffers."""
-        return {name: _kind(each) for name, each in self.value.state_dict().items() if isinstance(each, torch.Tensor)}
+        """Parameters and buffers, and the names of extra state, which may have any value."""
+        extra = self._extra()
+        return {name: "extra state" if name in extra else _kind(each) for name, each in self.value.state_dict().items()
+                if name in extra or isinstance(each, torch.Tensor)}
 
     def receive(self) -> None:
-        """Overwrites parameters and buffers with the root's."""
-        broadcast_parameters(self.value.state_dict(), self.root_rank, self._process_set)
+        """Overwrites parameters and buffers with the root's, and sets its extra state."""
+        extra = self._extra()
+        broadcast_parameters({name: each for name, each in self.value.state_dict().items() if name not in extra}, self.root_rank, self._process_set)
+        self._receive_extra(extra, self._process_set)
 
     def receive_rest(self) -> None:
-        """Overwrites the buffers, such as running means: each rank has made its own."""
-        buffers = self._buffers()
+        """Overwrites the buffers, such as running means, and the extra state: each rank has made its own."""
+        extra = self._extra()
+        buffers = {name: each for name, each in self._buffers().items() if name not in extra}
         if buffers:
             broadcast_parameters(buffers, self.root_rank)
+        self._receive_extra(extra, global_process_set)
+
+    def _extra(self) -> Dict[str, Any]:
+        return extra_state(self.value)
+
+    def _receive_extra(self, extra: Dict[str, Any], process_set: Any) -> None:
+        if not extra:
+            return
+        received = broadcast_object(extra, self.root_rank, None, process_set)
+        if rank() != self.root_rank:
+            for name, module in self.value.named_modules():
+                name = f"{name}._extra_state".lstrip(".")
+                if name in extra:
+                    module.set_extra_state(received[name])
 
     def save_rest(self) -> None:
         """Copies the buffers."""
@@ -239,6 +268,17 @@ class ModelStateHandler(_OwnHandler):
     def _versions(self) -> List[Any]:
         there = (each for each in self.value.parameters() if not torch.nn.parameter.is_lazy(each))
         return [(each.data_ptr(), each._version) for each in there if not each.is_inference()]
+
+
+def extra_state(model: torch.nn.Module) -> Dict[str, Any]:
+    """What get_extra_state() of the model's modules returns, by its names in the state_dict()."""
+    return {f"{name}._extra_state".lstrip("."): module.get_extra_state() for name, module in model.named_modules()
+            if type(module).get_extra_state is not torch.nn.Module.get_extra_state}
+
+
+def _only_reads(model: torch.nn.Module) -> bool:
+    """Whether load_state_dict() only reads the tensors that it is given: neither the model nor a hook has its own way of loading."""
+    return type(model).load_state_dict is torch.nn.Module.load_state_dict and not any(each._load_state_dict_pre_hooks for each in model.modules())
 
 
 class OptimizerStateHandler(_OwnHandler):
