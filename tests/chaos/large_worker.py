@@ -80,8 +80,10 @@ def one_step(state):
 def train(state):
     """Trains until told to stop."""
     plan, committed, took = elastic.membership().plan, state.step, []
+    began = time.monotonic_ns()
     require_equal_buffers()
     tell("plan", plan=plan, rank=hvd.rank(), size=hvd.size(), **seen(state))
+    checked = time.monotonic_ns() - began
     try:
         while True:
             began = time.monotonic_ns()
@@ -91,7 +93,7 @@ def train(state):
             if len(took) == (DIES_BEFORE if plan == 1 else 1):
                 tell("step", plan=plan)
             if plan > 1 and len(took) == LATER:
-                tell("usual", plan=plan, usual=statistics.median(took[1:]), first=took[0])
+                tell("usual", plan=plan, usual=statistics.median(took[1:]), first=took[0], checked=checked)
             if over:
                 return
     except (elastic.HorovodInternalError, elastic.HostsUpdatedInterrupt) as error:

@@ -38,7 +38,9 @@ def test_commits_of_a_model_and_its_optimizer_stay_in_one_place():
     state.save()
     assert places == [addresses(state._handlers["model"]._saved), *map(addresses, state._handlers["optimizer"]._saved["state"].values())]
     trained(optimizer, model)
+    live = [*map(addresses, optimizer.state_dict()["state"].values())]
     state.restore()
+    assert live == [*map(addresses, optimizer.state_dict()["state"].values())]
     for now, then in zip([model.state_dict(), *optimizer.state_dict()["state"].values()], [expected[0], *expected[1]["state"].values()]):
         assert now.keys() == then.keys() and all(torch.equal(now[name], then[name]) for name in now)
     trained(optimizer, model)  # restored tensors are the optimizer's own

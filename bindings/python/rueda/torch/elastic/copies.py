@@ -35,17 +35,26 @@ class Kept:
     def save(self, value: Any) -> None:
         """Copies the value. Tensors that were there at the last save, with the same type, shape and strides, go into the same
         memory again."""
-        pairs = _fitting(value, self._copy)
-        made = copy.deepcopy(value, {id(new): old for new, old in pairs})
-        self._is_whole = False
-        with torch.no_grad():
-            for new, old in pairs:
-                old.copy_(new)
-        self.replace(made)
+        self.replace(copied(value, self._copy, self._tear))
 
     def replace(self, made: Any) -> None:
         """Keeps this object instead of a copy that save() makes."""
         self._copy, self._is_whole = made, True
+
+    def _tear(self) -> None:
+        self._is_whole = False
+
+
+def copied(value: Any, into: Any, begin: Callable[[], None] = lambda: None) -> Any:
+    """A deep copy of the value, in the memory of the tensors of `into` as far as they fit. begin: called before any of them changes,
+    when all else is copied."""
+    pairs = _fitting(value, into)
+    made = copy.deepcopy(value, {id(new): old for new, old in pairs})
+    begin()
+    with torch.no_grad():
+        for new, old in pairs:
+            old.copy_(new)
+    return made
 
 
 def _fitting(value: Any, kept: Any) -> List[Pair]:

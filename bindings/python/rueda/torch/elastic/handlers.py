@@ -10,7 +10,7 @@ from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
 from rueda.session import rank
-from rueda.torch.elastic.copies import Kept
+from rueda.torch.elastic.copies import Kept, copied
 from rueda.torch.elastic.first_step import make_state
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
@@ -293,9 +293,9 @@ class OptimizerStateHandler(_OwnHandler):
         self._begun_saved = getattr(self.value, "_begun", 0)
 
     def restore(self) -> None:
-        """Loads the copy, with nothing left of a step."""
+        """Loads the copy into the tensors that the state has, with nothing left of a step."""
         self._drop_step()
-        self.value.load_state_dict(copy.deepcopy(self._saved))  # it keeps the tensors that it is given
+        self.value.load_state_dict(copied(self._saved, self.value.state_dict()))  # it keeps the tensors that it is given
         self._begun_saved = getattr(self.value, "_begun", 0)
 
     def is_as_saved(self) -> bool:
