@@ -1,8 +1,8 @@
 // Which way, if any, is better than the one that was chosen.
 //
 //   due ─▶ begin ─▶ the choice's batch and the challenger's, in the one order or the other
-//                   └─▶ both times are there ─▶ judge ─▶ a step ahead or back: it has won, or goes on, or the next
-//                   way's turn comes
+//                   └─▶ both times are there ─▶ judge: a step ahead or back
+//                                               └─▶ it has won, or goes on, or the next way's turn comes
 #include "runtime/agreement/challenges.h"
 
 #include <algorithm>

@@ -43,17 +43,17 @@ def join_told(job, chance):
 
 
 def join_large(job, chance):
-    """Lists one slot more of a job whose state is large. What is told as noticed is how long the others stopped without the time of a
-    usual step of the larger job: four workers on two cores take longer over one than three. What counts is that without the new
-    worker's own first step: its gradients lie in memory that the process has not used. Neither has the checks of this test."""
+    """Lists one slot more of a job whose state is large. How long the others stopped counts without the time of a usual step of the
+    larger job: four workers on two cores take longer over one than three. It is told without the new worker's own first step, too,
+    whose gradients lie in memory that the process has not used. The checks of this test count in neither."""
     outcome = join(job, chance)
     members = set(job.members(outcome.plan))
     job.until(lambda: members <= {line["worker"] for line in job.told("usual", outcome.plan)}, "the later steps of the new plan")
     steps = job.told("usual", outcome.plan)
     new = next(line for line in steps if line["worker"] == max(members))
     stopped = outcome.recovered - new["checked"] / 1e6
-    outcome.noticed = stopped - max(line["usual"] for line in steps) / 1e6
-    outcome.recovered = stopped - new["first"] / 1e6
+    outcome.noticed = stopped - new["first"] / 1e6
+    outcome.recovered = stopped - max(line["usual"] for line in steps) / 1e6
     return outcome
 
 

@@ -216,7 +216,7 @@ ALL = {
                      recovered="others stopped"),
     "join-large": Scenario(join_large, "beyond a step 0.1 s and 0.5 s, which a broadcast of 1 GB takes", p95=600, hosts={FIRST: 2, SECOND: 1},
                            program=("large_worker.py", str(LARGE)), replay=lambda: training.Replay(161 * LARGE // 1000, numpy.float32),
-                           noticed="others stopped, without a usual step", recovered="others stopped, without the new worker's first step"),
+                           noticed="others stopped, without the new worker's first step", recovered="others stopped, without a usual step's time"),
     "join-told": Scenario(join_told, "noticed within 50 ms, others stopped one step + 0.1 s", p95=100, notice=50, hosts={FIRST: 2, SECOND: 1},
                           flags=("--discovery-interval", "100000"), noticed="the new worker's process begins", recovered="others stopped"),
     "leave": Scenario(leave, **NOTICE),

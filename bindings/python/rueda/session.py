@@ -318,7 +318,7 @@ def is_known(session: Session) -> bool:
 
 
 def is_initialized() -> bool:
-    """Returns whether init() was called, and shutdown() was not. In a fork of a rank the same as in that rank."""
+    """Returns whether init() was called, and shutdown() was not. A fork of a rank answers as that rank."""
     return _session is not None or _inherited is not None
 
 

@@ -19,9 +19,10 @@ from rueda.torch.optimizer import _Distributed
 
 
 def make_state(optimizer: torch.optim.Optimizer) -> bool:
-    """Gives an optimizer without a state the one that its first step would make, with zeros for what
-    is as large as parameters. Returns whether it did: it does not for a class that is not PyTorch's own, nor if the step needs more than
-    gradients, such as a closure. Nothing else changes."""
+    """Gives an optimizer without a state the one that its first step would make, with zeros for what is as large as parameters.
+
+    Returns false, and changes nothing, if the optimizer has a state, if its class is not PyTorch's own, or if the step needs more
+    than gradients, such as a closure."""
     if optimizer.state:
         return False
     try:
@@ -50,7 +51,7 @@ def _state_of_a_step(optimizer: torch.optim.Optimizer) -> Optional[Dict[Any, Any
 
 def _class_of(optimizer: torch.optim.Optimizer) -> Any:
     """The class of PyTorch's that the optimizer is an instance of; None if the program has defined a class of its own."""
-    kinds = [kind for kind in type(optimizer).__mro__ if not issubclass(kind, _Distributed) and kind is not _Distributed]
+    kinds = [kind for kind in type(optimizer).__mro__ if not issubclass(kind, _Distributed)]
     return kinds[0] if kinds[0].__module__.startswith("torch.optim.") and kinds[0] is not torch.optim.Optimizer else None
 
 

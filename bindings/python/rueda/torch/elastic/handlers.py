@@ -190,7 +190,7 @@ class ModelStateHandler(_OwnHandler):
 
     def restore(self) -> None:
         """Loads the copy. What the model may keep of it is copied once more."""
-        loaded, keeps = copy.copy(self._saved), self._extra() if _only_reads(self.value) else self._saved
+        loaded, keeps = copy.copy(self._saved), modules_with_extra(self.value) if _only_reads(self.value) else self._saved
         loaded.update({name: copy.deepcopy(each) for name, each in self._saved.items() if name in keeps})
         self.value.load_state_dict(loaded)
         self._versions_saved = self._versions()
@@ -202,7 +202,7 @@ class ModelStateHandler(_OwnHandler):
     def keep(self, saved: Any) -> None:
         """Raises ValueError, which names the parameter or buffer, if the model is another one."""
         require_names("parameters and buffers", saved, self._saved)
-        extra = self._extra()
+        extra = modules_with_extra(self.value)
         for name, ours in self._saved.items():
             if name in extra:
                 continue
@@ -213,36 +213,32 @@ class ModelStateHandler(_OwnHandler):
 
     def parts(self) -> Dict[str, str]:
         """Parameters and buffers, and the names of extra state, which may have any value."""
-        extra = self._extra()
+        extra = modules_with_extra(self.value)
         return {name: "extra state" if name in extra else _kind(each) for name, each in self.value.state_dict().items()
                 if name in extra or isinstance(each, torch.Tensor)}
 
     def receive(self) -> None:
         """Overwrites parameters and buffers with the root's, and sets its extra state."""
-        extra = self._extra()
+        extra = modules_with_extra(self.value)
         broadcast_parameters({name: each for name, each in self.value.state_dict().items() if name not in extra}, self.root_rank, self._process_set)
-        self._receive_extra(extra, self._process_set)
+        self._receive_extra(self._process_set)
 
     def receive_rest(self) -> None:
         """Overwrites the buffers, such as running means, and the extra state: each rank has made its own."""
-        extra = self._extra()
+        extra = modules_with_extra(self.value)
         buffers = {name: each for name, each in self._buffers().items() if name not in extra}
         if buffers:
             broadcast_parameters(buffers, self.root_rank)
-        self._receive_extra(extra, global_process_set)
+        self._receive_extra(global_process_set)
 
-    def _extra(self) -> Dict[str, Any]:
-        return extra_state(self.value)
-
-    def _receive_extra(self, extra: Dict[str, Any], process_set: Any) -> None:
-        if not extra:
+    def _receive_extra(self, process_set: Any) -> None:
+        modules = modules_with_extra(self.value)
+        if not modules:
             return
-        received = broadcast_object(extra, self.root_rank, None, process_set)
+        received = broadcast_object({name: module.get_extra_state() for name, module in modules.items()}, self.root_rank, None, process_set)
         if rank() != self.root_rank:
-            for name, module in self.value.named_modules():
-                name = f"{name}._extra_state".lstrip(".")
-                if name in extra:
-                    module.set_extra_state(received[name])
+            for name, module in modules.items():
+                module.set_extra_state(received[name])
 
     def save_rest(self) -> None:
         """Copies the buffers."""
@@ -270,9 +266,9 @@ class ModelStateHandler(_OwnHandler):
         return [(each.data_ptr(), each._version) for each in there if not each.is_inference()]
 
 
-def extra_state(model: torch.nn.Module) -> Dict[str, Any]:
-    """What get_extra_state() of the model's modules returns, by its names in the state_dict()."""
-    return {f"{name}._extra_state".lstrip("."): module.get_extra_state() for name, module in model.named_modules()
+def modules_with_extra(model: torch.nn.Module) -> Dict[str, torch.nn.Module]:
+    """The modules of a model that have extra state, by its names in the state_dict()."""
+    return {f"{name}._extra_state".lstrip("."): module for name, module in model.named_modules()
             if type(module).get_extra_state is not torch.nn.Module.get_extra_state}
 
 

@@ -13,7 +13,7 @@ from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
 from rueda.process_sets import ProcessSet, add_process_set, remove_process_set
 from rueda.session import current_or_none, rank, size
-from rueda.torch.elastic.handlers import StateHandler, extra_state, get_handler_registry
+from rueda.torch.elastic.handlers import StateHandler, get_handler_registry, modules_with_extra
 from rueda.torch.elastic.step_mode import StepMode, require_known_steps
 
 
@@ -176,7 +176,7 @@ class TorchState(ObjectState):
     def _wants_sync(self) -> bool:
         # Each rank has buffers of its own, such as running means, and perhaps extra state.
         models = [handler.value for handler in self._handlers.values() if isinstance(handler.value, torch.nn.Module)]
-        own = any(next(model.buffers(), None) is not None or extra_state(model) for model in models)
+        own = any(next(model.buffers(), None) is not None or modules_with_extra(model) for model in models)
         return own or super()._wants_sync()
 
     def _is_at_commit(self) -> bool:
