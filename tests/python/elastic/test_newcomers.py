@@ -63,7 +63,7 @@ def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and
     require_trained(done, sizes=[2, 2])
 
 
-# Worker 0 takes a slot from the list, and gives it back once all have heard of that.
+# Worker 0 takes a slot from the list, and gives it back once both have heard of that. Both commit once they have heard of that, too.
 UNDONE = """
 import threading
 
@@ -83,11 +83,12 @@ state.take_notices = telling
 def train(state):
     if rueda.elastic.worker_id() == 0:
         list_slots(1)
-        await_change(state)
-        list_slots(2)
-        with notice_taken_back:
-            notice_taken_back.wait_for(state._host_messages.empty)
+    await_change(state)
     hvd.barrier()
+    if rueda.elastic.worker_id() == 0:
+        list_slots(2)
+    with notice_taken_back:
+        notice_taken_back.wait_for(state._host_messages.empty)
     state.commit()
     tell("committed", notices=rueda.elastic.membership().notices)
 
