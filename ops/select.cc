@@ -7,8 +7,8 @@
 //           │ no
 //   the first of the table that may serve ─none─▶ error
 //
-// Whether an algorithm may serve is decided in one function, `obstacle`, which names the reason: for a forced algorithm
-// the reason is the error sentence.
+// Whether an algorithm may serve is decided in one function, `find_obstacle`. `obstacle` puts what it finds into words:
+// for a forced algorithm they are the error sentence. All other choices need no words, and are made for each batch.
 #include "ops/select.h"
 
 #include <algorithm>
@@ -58,12 +58,10 @@ Choice by_host_choice(std::string_view name, const Settings& settings) {
 /// What no algorithm could compute is an error of the caller, whatever else would be chosen.
 Status check_reduction(const BatchShape& shape) {
   if (!reduces(shape.kind)) return {};
-  const std::string kind = name_of(shape.kind);
-  if (shape.op == ReduceOp::kAdasum && shape.kind != OpKind::kAllreduce) {
-    return Status(Code::kInvalidArgument, kind + ": adasum is an all-reduce's operator");
-  }
-  const std::string why = why_undefined(shape.op, shape.dtype);
-  return why.empty() ? Status() : Status(Code::kInvalidArgument, kind + ": " + why);
+  std::string why = why_undefined(shape.op, shape.dtype);
+  if (shape.op == ReduceOp::kAdasum && shape.kind != OpKind::kAllreduce) why = "adasum is an all-reduce's operator";
+  return why.empty() ? Status()
+                     : Status(Code::kInvalidArgument, std::string(name_of(shape.kind)).append(": ").append(why));
 }
 
 int find_algorithm(std::span<const Algorithm> table, OpKind kind, std::string_view name) {
@@ -96,8 +94,21 @@ AlgorithmChoice choose(std::span<const Algorithm> table, int index, const BatchS
   return choice;
 }
 
+/// Why an algorithm may not serve a shape.
+enum class Obstacle { kNone, kKind, kAdasum, kOrder, kAverage, kForbidden, kShape };
+
+Obstacle find_obstacle(const Algorithm& algorithm, const BatchShape& shape, const Settings& settings) {
+  if (algorithm.kind != shape.kind) return Obstacle::kKind;
+  if (algorithm.adasum != (shape.op == ReduceOp::kAdasum)) return Obstacle::kAdasum;
+  const bool partial_sums = reduces(algorithm.kind) && !algorithm.canonical;
+  if (partial_sums && (shape.deterministic || settings.deterministic)) return Obstacle::kOrder;
+  if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype))) return Obstacle::kAverage;
+  if (by_host_choice(algorithm.name, settings) == Choice::kForbid) return Obstacle::kForbidden;
+  return algorithm.fits(shape) ? Obstacle::kNone : Obstacle::kShape;
+}
+
 bool serves(std::span<const Algorithm> table, int index, const BatchShape& shape, const Settings& settings) {
-  return index >= 0 && obstacle(table[static_cast<size_t>(index)], shape, settings).empty();
+  return index >= 0 && find_obstacle(table[static_cast<size_t>(index)], shape, settings) == Obstacle::kNone;
 }
 
 /// Whether tensors in shared memory are used where they lie. Of an exchange only its senders know the size.
@@ -144,22 +155,18 @@ Status check_forced(std::span<const Algorithm> table, const Settings& settings, 
 }  // namespace
 
 std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const Settings& settings) {
-  if (algorithm.kind != shape.kind) return std::string("is not an algorithm for ") + name_of(shape.kind);
-  if (algorithm.adasum != (shape.op == ReduceOp::kAdasum)) {
-    return algorithm.adasum ? "computes adasum only" : "does not compute adasum";
+  switch (find_obstacle(algorithm, shape, settings)) {
+    case Obstacle::kNone: return {};
+    case Obstacle::kKind: return std::string("is not an algorithm for ") + name_of(shape.kind);
+    case Obstacle::kAdasum: return algorithm.adasum ? "computes adasum only" : "does not compute adasum";
+    case Obstacle::kOrder: return "adds in an order of its own, which deterministic mode does not allow";
+    case Obstacle::kAverage:
+      return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
+    case Obstacle::kForbidden:
+      return std::string("is forbidden by RUEDA_HIERARCHICAL_") +
+             (algorithm.kind == OpKind::kAllgather ? "ALLGATHER=0" : "ALLREDUCE=0");
+    case Obstacle::kShape: break;
   }
-  const bool partial_sums = reduces(algorithm.kind) && !algorithm.canonical;
-  if (partial_sums && (shape.deterministic || settings.deterministic)) {
-    return "adds in an order of its own, which deterministic mode does not allow";
-  }
-  if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype))) {
-    return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
-  }
-  if (by_host_choice(algorithm.name, settings) == Choice::kForbid) {
-    return std::string("is forbidden by RUEDA_HIERARCHICAL_") +
-           (algorithm.kind == OpKind::kAllgather ? "ALLGATHER=0" : "ALLREDUCE=0");
-  }
-  if (algorithm.fits(shape)) return {};
   return "cannot serve " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
          std::to_string(shape.ranks) + (shape.one_host ? " ranks of one host" : " ranks of several hosts") +
          (shape.device >= 0 ? " in device memory"
