@@ -27,27 +27,27 @@ std::string shape_text(std::span<const int64_t> shape) {
 Status count_elements(const char* what, CheckedTensor& checked) {
   const rueda_tensor& tensor = checked.tensor;
   const bool opaque = tensor.dtype == RUEDA_OPAQUE;
-  uint64_t count = 1;
   const size_t element = opaque ? tensor.element_bytes : size_of(static_cast<Dtype>(tensor.dtype));
   if (element == 0 || element > kMaxBytes) {
     return wrong_tensor(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
   }
   const std::span extents(tensor.shape, static_cast<size_t>(tensor.dimensions));
   const bool empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
+  uint64_t bytes = element;
+  uint64_t count = 1;
   for (int32_t d = 0; d < tensor.dimensions; ++d) {
     const int64_t extent = tensor.shape[d];
     if (extent < 0) return wrong_tensor(what, fmt::format("dimension {} is {}; it must be 0 or more", d, extent));
     if (static_cast<uint64_t>(extent) > kMaxBytes) {
       return wrong_tensor(what, fmt::format("dimension {} is {}; the limit is 2^47", d, extent));
     }
-    if (!empty && static_cast<uint64_t>(extent) > kMaxBytes / element / count) {
+    if (!empty && (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > kMaxBytes)) {
       return wrong_tensor(what, fmt::format("the tensor exceeds the limit of 2^47 bytes at dimension {}", d));
     }
     if (!empty) count *= static_cast<uint64_t>(extent);
   }
-  if (empty) count = 0;
-  checked.bytes = static_cast<size_t>(count) * element;
-  checked.count = static_cast<int64_t>(opaque ? checked.bytes : count);
+  checked.bytes = empty ? 0 : bytes;
+  checked.count = static_cast<int64_t>(opaque ? checked.bytes : empty ? 0 : count);
   return {};
 }
 
@@ -167,7 +167,7 @@ void add_memory(const TensorPart& tensor, size_t index, std::vector<Memory>& all
 
 }  // namespace
 
-Status check_apart(const std::vector<TensorPart>& tensors) {
+Status check_apart(std::span<const TensorPart> tensors) {
   std::vector<Memory> all;
   all.reserve(2 * tensors.size());
   for (size_t index = 0; index < tensors.size(); ++index) add_memory(tensors[index], index, all);

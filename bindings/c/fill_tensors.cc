@@ -76,6 +76,7 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
 
 /// `build_operation` has checked that this rank is a member.
 SetPlace place_in_set(const Engine& engine, SetId set) {
+  if (set == kGlobalSet) return {engine.plan().size, engine.plan().rank, engine.plan().rank};
   const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
   if (!ranks.ok()) return {1, 0, engine.plan().rank};
   const auto own = std::find(ranks.value().begin(), ranks.value().end(), engine.plan().rank);

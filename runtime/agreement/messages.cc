@@ -50,17 +50,16 @@ int32_t get_signed(WireReader& reader) {
   return reader.ok() ? static_cast<int32_t>(value) : 0;
 }
 
-/// Returns false if the tensor has a negative dimension or more bytes than the wire's limit. Divides instead of
-/// multiplying, because the product of hostile dimensions overflows. With a dimension of 0 the others are still
-/// bounded.
+/// Returns false if the tensor has a negative dimension or more bytes than the wire's limit. The product of
+/// hostile dimensions may overflow, and counts as too much then. With a dimension of 0 the others are still bounded.
 bool size_fits(const Metadata& metadata) {
   uint64_t bytes = size_of(metadata.dtype);
   const bool empty = std::find(metadata.shape.begin(), metadata.shape.end(), 0) != metadata.shape.end();
   for (const int64_t dimension : metadata.shape) {
     if (dimension < 0) return false;
     const auto factor = empty ? 1 : static_cast<uint64_t>(dimension);
-    if (static_cast<uint64_t>(dimension) > kMaxTensorBytes || factor > kMaxTensorBytes / bytes) return false;
-    bytes *= factor;
+    if (static_cast<uint64_t>(dimension) > kMaxTensorBytes) return false;
+    if (__builtin_mul_overflow(bytes, factor, &bytes) || bytes > kMaxTensorBytes) return false;
   }
   return true;
 }
@@ -73,12 +72,13 @@ bool dimensions_fit(const Metadata& metadata) {
 
 /// Returns whether the order names each dimension once, or is empty.
 bool orders_dimensions(const Metadata& metadata) {
+  if (metadata.order.empty()) return true;
   const size_t count = metadata.dimensions().size();
   std::vector<char> seen(count);
   for (const uint8_t dimension : metadata.order) {
     if (dimension >= count || std::exchange(seen[dimension], char{1}) != 0) return false;
   }
-  return metadata.order.empty() || metadata.order.size() == count;
+  return metadata.order.size() == count;
 }
 
 }  // namespace
