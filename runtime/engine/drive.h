@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <utility>
 
 #include "runtime/engine/engine.h"
 
@@ -10,25 +11,27 @@ namespace rueda::core {
 constexpr std::chrono::milliseconds kDriveLimit{20};
 
 /// Runs turns until `done()`, at most until `deadline` or kDriveLimit. Ends early if a turn moves nothing and spinning
-/// here is not `worth_it()`, or if nothing has moved for the spin budget.
+/// here is not `worth_it()`, or if nothing has moved for the spin budget. Reads the clock every few turns only: a small
+/// operation is done before that.
 template <typename Done, typename WorthIt>
 void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   constexpr int kTurnsPerClock = 16;
   rung_.store(false);
-  const auto begin = SteadyClock::now();
-  const auto last = std::min(deadline.when(), begin + kDriveLimit);
-  auto end = std::min(last, begin + kSpinBudget);
-  for (int idle = 0; !done();) {
+  SteadyClock::time_point last;
+  SteadyClock::time_point end;
+  bool moved = true;
+  for (int turns = 0; !done();) {
     if (run_turn()) {
-      const auto now = SteadyClock::now();
-      if (now >= last) return;
-      idle = 0;
-      end = std::min(last, now + kSpinBudget);
-      continue;
+      moved = true;
+    } else {
+      if (!worth_it()) return;
+      relax(style_);
     }
-    if (!worth_it()) return;
-    relax(style_);
-    if (++idle % kTurnsPerClock == 0 && SteadyClock::now() >= end) return;
+    if (++turns % kTurnsPerClock != 0) continue;
+    const auto now = SteadyClock::now();
+    if (turns == kTurnsPerClock) last = std::min(deadline.when(), now + kDriveLimit);
+    if (std::exchange(moved, false)) end = std::min(last, now + kSpinBudget);
+    if (now >= last || now >= end) return;
   }
 }
 

@@ -42,6 +42,7 @@ class Inbox {
   void close(const Status& why) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
+    is_closed_.store(true);
   }
   /// After `close`, when no turn follows: drops what is there, and takes nothing more. The engine's owner.
   void end() RUEDA_EXCLUDES(mutex_) {
@@ -53,6 +54,7 @@ class Inbox {
   }
   /// Ok while open.
   Status closed() const RUEDA_EXCLUDES(mutex_) {
+    if (!is_closed_.load()) return {};
     MutexLock lock(mutex_);
     return closed_;
   }
@@ -71,6 +73,7 @@ class Inbox {
   Status closed_ RUEDA_GUARDED_BY(mutex_);
   bool ended_ RUEDA_GUARDED_BY(mutex_) = false;
   std::atomic<bool> filled_{false};
+  std::atomic<bool> is_closed_{false};  ///< a look at it takes no lock
 };
 
 }  // namespace rueda::core

@@ -39,6 +39,7 @@ void Lane::submit(std::unique_ptr<Batch> batch) {
     MutexLock lock(mutex_);
     if (queue_.empty() && !token_taken_ && !needs_thread(*batch)) {
       token_taken_ = true;
+      batch->at_once = true;
       inline_ = std::move(batch);
       return;
     }
@@ -65,6 +66,7 @@ bool Lane::step_inline() {
   batch.distance = mesh_->distance();
   // The next batch may begin before the observer hears of this one: `inline_` is free, and the observer may take long.
   const std::unique_ptr<Batch> finished = std::move(inline_);
+  bool for_thread = false;
   {
     MutexLock lock(mutex_);
     if (!queue_.empty() && !needs_thread(*queue_.front())) {
@@ -72,9 +74,10 @@ bool Lane::step_inline() {
       queue_.pop_front();
     } else {
       token_taken_ = false;
+      for_thread = !queue_.empty();
     }
   }
-  if (inline_ == nullptr) look_at_queue();
+  if (for_thread) look_at_queue();
   observer_.batch_finished(*finished, result.status());
   return true;
 }
@@ -82,6 +85,7 @@ bool Lane::step_inline() {
 /// To the front: it was submitted before everything in the queue.
 void Lane::hand_over() {
   if (inline_ == nullptr) return;
+  inline_->at_once = false;
   {
     MutexLock lock(mutex_);
     queue_.push_front(std::move(inline_));

@@ -31,6 +31,7 @@ struct Batch {
   TimeLimit limit;                     ///< from its start to its end
   Status failure;                      ///< why it failed, if it did so while a device still works on it
   bool inline_algorithm = false;       ///< may run inside a turn
+  bool at_once = false;                ///< no other batch ran, or was waiting, when it was agreed
   bool started = false;
   StepState step;
   Distance distance = Distance::kUnknown;  ///< of the team's cores, at the batch's end

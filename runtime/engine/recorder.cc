@@ -32,8 +32,7 @@ void Recorder::refused(Operation& operation, const Status& why) {
 }
 
 /// The times of the flight record tell where an operation is stuck: submitted, proposed, agreed, started or launched.
-void Recorder::proposed(const Operation& operation) {
-  const auto now = SteadyClock::now();
+void Recorder::proposed(const Operation& operation, SteadyClock::time_point now) {
   flight_.update(operation.tensors(), record_of,
                  [now](OpRecord& record, const TensorPart&) { record.reach(OpState::kProposed, now); });
 }
@@ -56,9 +55,10 @@ void Recorder::agreed(Batch& batch) {
   }
 }
 
-/// The time from agreement to here is the queue's: the batch waited for its lane.
+/// The time from agreement to here is the queue's: the batch waited for its lane. One that did not wait starts in the
+/// turn that agreed it, and needs no reading of the clock.
 void Recorder::started(Batch& batch) {
-  batch.begun = SteadyClock::now();
+  batch.begun = batch.at_once ? batch.agreed : SteadyClock::now();
   if (timeline_.on()) {
     batch.phases.start();
     batch.call.phases = &batch.phases;  // else null, and algorithms note nothing
