@@ -50,7 +50,7 @@ bool has_tensors(const OperationCall& call) {
 
 /// The device of the first tensor is the operation's; `fill_tensors` refuses a group on several devices.
 OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options, const DeviceTable& devices,
-                      const std::shared_ptr<std::atomic<rueda_handle>>& handle) {
+                      HandleCell& cell) {
   OperationSpec spec;
   spec.device = &cpu_device();
   if (has_tensors(call)) {
@@ -64,14 +64,16 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   spec.stream = options.stream;
   spec.more = options.more != 0;
   if (options.timeout_seconds > 0) spec.timeout = timeout_of(options.timeout_seconds);
-  if (options.drain != 0 && call.completions != nullptr) {
-    spec.announce = [queue = call.completions, context = options.drain_context, handle](Code code) {
-      queue->add({handle->load(), context, static_cast<int32_t>(code), 0});
+  const bool drained = options.drain != 0 && call.completions != nullptr;
+  if (drained || options.callback != nullptr) cell = std::make_shared<std::atomic<rueda_handle>>(0);
+  if (drained) {
+    spec.announce = [queue = call.completions, context = options.drain_context, cell](Code code) {
+      queue->add({cell->load(), context, static_cast<int32_t>(code), 0});
     };
   }
   if (options.callback != nullptr) {
-    spec.callback = [call = options.callback, context = options.callback_context, handle](Code code) {
-      call(context, handle->load(), static_cast<int32_t>(code));
+    spec.callback = [call = options.callback, context = options.callback_context, cell](Code code) {
+      call(context, cell->load(), static_cast<int32_t>(code));
     };
   }
   if (options.allocate != nullptr) {
@@ -97,8 +99,7 @@ bool tensor_missing(const OperationCall& call, int rank) {
 }  // namespace
 
 Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
-                                                   const OperationCall& call,
-                                                   const std::shared_ptr<std::atomic<rueda_handle>>& handle) {
+                                                   const OperationCall& call, HandleCell& cell) {
   const Result<rueda_op_options> options = copy_in(call.options, "rueda_op_options");
   if (!options.ok()) return options.status();
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
@@ -107,8 +108,8 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
   if (has_tensors(call) && tensor_missing(call, engine->plan().rank))
     return wrong(
         fmt::format("{}: {} is NULL", name_of(call.kind), call.inputs == nullptr ? "the input" : "the output"));
-  auto operation = std::make_shared<Operation>(engine->operation_home(),
-                                               spec_of(call, options.value(), devices, handle), call.count);
+  auto operation =
+      std::make_shared<Operation>(engine->operation_home(), spec_of(call, options.value(), devices, cell), call.count);
   RUEDA_RETURN_IF_ERROR(fill_tensors(*operation, *engine, devices, call, options.value()));
   RUEDA_RETURN_IF_ERROR(operation->mark_inputs());
   return operation;

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <memory>
 #include <span>
 
@@ -29,11 +30,13 @@ inline bool receives_from_any(const OperationCall& call) {
   return call.kind == OpKind::kSend && call.root == RUEDA_ANY_SOURCE;
 }
 
-/// Checks everything that needs no other rank and copies it; afterwards only the data is borrowed. `handle` is the
-/// number that the callback gets; 0: none yet. On a device with streams this also sets the mark after which the inputs
-/// are ready, on the calling thread. Returns kInvalidArgument with a sentence about the mistake.
+/// The number that callbacks and completion queues get, once the operation has one; 0 before.
+using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
+
+/// Checks everything that needs no other rank and copies it; afterwards only the data is borrowed. `cell` is made if
+/// the operation has a callback or is drained, and stays null if not. On a device with streams this also sets the mark
+/// after which the inputs are ready, on the calling thread. Returns kInvalidArgument with a sentence about the mistake.
 Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
-                                                   const OperationCall& call,
-                                                   const std::shared_ptr<std::atomic<rueda_handle>>& handle);
+                                                   const OperationCall& call, HandleCell& cell);
 
 }  // namespace rueda::core

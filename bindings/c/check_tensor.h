@@ -37,6 +37,6 @@ Status check_overlap(const CheckedTensor& input, const CheckedTensor& output, co
 
 /// Checks that no result of a group lies in another tensor's memory. Returns kInvalidArgument, with both indices, if
 /// one does.
-Status check_apart(const std::vector<TensorPart>& tensors);
+Status check_apart(std::span<const TensorPart> tensors);
 
 }  // namespace rueda::core

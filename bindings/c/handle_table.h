@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <memory_resource>
 #include <unordered_map>
 
 #include "bindings/c/completion_queue.h"
@@ -37,7 +38,8 @@ class HandleTable {
     std::shared_ptr<CompletionQueue> completions;
   };
   mutable Mutex mutex_;
-  std::unordered_map<rueda_handle, Live> live_ RUEDA_GUARDED_BY(mutex_);
+  std::pmr::unsynchronized_pool_resource pool_ RUEDA_GUARDED_BY(mutex_);  ///< entries come and go at a high rate
+  std::pmr::unordered_map<rueda_handle, Live> live_ RUEDA_GUARDED_BY(mutex_){&pool_};
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
 };
 

@@ -10,9 +10,7 @@
 namespace rueda::core {
 namespace {
 
-using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
-
-Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, const HandleCell& cell,
+Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, HandleCell& cell,
                                            std::shared_ptr<Engine>& engine) {
   Result<std::shared_ptr<Engine>> found = working_engine_of(session);
   if (!found.ok()) return found.status();
@@ -29,12 +27,12 @@ int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* 
     OperationCall call = given;
     if (session != nullptr) call.completions = session->completions;
     std::shared_ptr<Engine> engine;
-    auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
+    HandleCell cell;
     Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
     if (!operation.ok()) return operation.status();
     const bool drained = operation.value()->spec().announce != nullptr;
     const rueda_handle number = handles().insert({operation.value(), engine}, drained ? call.completions : nullptr);
-    cell->store(number);
+    if (cell != nullptr) cell->store(number);
     Status entered = engine->submit(operation.value());
     if (entered.ok()) {
       *handle = number;
@@ -52,7 +50,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
                     "a blocking operation may not be called inside a callback; enqueue it instead");
     }
     std::shared_ptr<Engine> engine;
-    const auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
+    HandleCell cell;
     const Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
     if (!operation.ok()) return operation.status();
     if (operation.value()->owns_outputs()) {

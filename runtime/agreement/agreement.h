@@ -146,6 +146,8 @@ class Participant {
   bool must_ring() const;
   /// Events in order since the last call.
   std::vector<Event> take_events();
+  /// Swaps them into `taken`, which is cleared first: a caller that keeps it needs no new memory.
+  void take_events(std::vector<Event>& taken);
   /// Operations submitted and in no event yet, for reports: names or "allreduce #4".
   std::vector<std::string> pending_names(size_t at_most) const;
   ProposalCounts counts() const;

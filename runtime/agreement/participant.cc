@@ -339,6 +339,11 @@ std::string Participant::of_set(SetId number) const {
 
 std::vector<Event> Participant::take_events() { return std::exchange(state_->events, {}); }
 
+void Participant::take_events(std::vector<Event>& taken) {
+  taken.clear();
+  taken.swap(state_->events);
+}
+
 /// In the order of tickets, with the same "kind #occurrence" for unnamed operations as in rank 0's sentences.
 std::vector<std::string> Participant::pending_names(size_t at_most) const {
   std::vector<std::pair<uint64_t, std::string>> found;

@@ -1,8 +1,6 @@
 // A name in flight is kept in one of two sets: by its text and the process set, or, once the name was interned, by its
-// number and the process set, which needs no string. `intern` moves a name that is in flight from the first set to the
-// second; `leave` therefore asks anew for the number, and finds the name where it is now.
-//
-//     text key     the name, a NUL, the set id's bytes       number key   set << 32 | number
+// number and the process set. `intern` moves a name that is in flight from the first set to the second; `leave`
+// therefore asks anew for the number, and finds the name where it is now.
 #include "runtime/engine/names_in_flight.h"
 
 #include <fmt/format.h>
@@ -15,23 +13,16 @@
 namespace rueda::core {
 namespace {
 
-std::string key_of(std::string_view name, SetId set) {
-  std::string key(name);
-  key.push_back('\0');
-  key.append(reinterpret_cast<const char*>(&set), sizeof set);
-  return key;
-}
-
 uint64_t key_of(uint32_t number, SetId set) { return uint64_t{set} << 32 | number; }
 
 /// The first tensor with the name of tensor `index`: that tensor itself, unless the name comes before it.
-size_t first_of_name(const std::vector<TensorPart>& tensors, size_t index) {
+size_t first_of_name(std::span<const TensorPart> tensors, size_t index) {
   const auto same = [&](const TensorPart& tensor) { return tensor.request.name == tensors[index].request.name; };
   return static_cast<size_t>(std::find_if(tensors.begin(), tensors.end(), same) - tensors.begin());
 }
 
 /// The sentence tells a name that comes twice in one group from a name that another operation has.
-Status refuse(const std::vector<TensorPart>& tensors, size_t index) {
+Status refuse(std::span<const TensorPart> tensors, size_t index) {
   const Request& request = tensors[index].request;
   const std::string what = fmt::format("{} \"{}\"", name_of(request.metadata.kind), request.name);
   const size_t twin = first_of_name(tensors, index);
@@ -54,10 +45,8 @@ uint32_t NamesInFlight::intern(std::string_view name) {
   const auto number = static_cast<uint32_t>(texts_.size());
   numbers_.emplace(text, number);
   for (auto key = named_.begin(); key != named_.end();) {
-    SetId set = 0;
-    key->copy(reinterpret_cast<char*>(&set), sizeof set, key->size() - sizeof set);
-    const bool same = *key == key_of(name, set);
-    if (same) numbered_.insert(key_of(number, set));
+    const bool same = key->name == name;
+    if (same) numbered_.insert(key_of(number, key->set));
     key = same ? named_.erase(key) : std::next(key);
   }
   return number;
@@ -86,20 +75,20 @@ bool NamesInFlight::is_single(const Request& request) {
 bool NamesInFlight::enter(const Request& request) {
   const uint32_t number = number_of(request);
   return number != 0 ? numbered_.insert(key_of(number, request.set)).second
-                     : named_.insert(key_of(request.name, request.set)).second;
+                     : named_.insert(Named{request.name, request.set}).second;
 }
 
 void NamesInFlight::leave(const Request& request) {
   if (const uint32_t number = number_of(request); number != 0) {
     numbered_.erase(key_of(number, request.set));
   } else {
-    named_.erase(key_of(request.name, request.set));
+    named_.erase(Named{request.name, request.set});
   }
 }
 
 Status NamesInFlight::reserve(Operation& operation) {
   MutexLock lock(mutex_);
-  std::vector<TensorPart>& tensors = operation.tensors();
+  const std::span<TensorPart> tensors = operation.tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     Request& request = tensors[i].request;
     if (request.name.empty()) continue;

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstddef>
 #include <deque>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +29,16 @@ class NamesInFlight {
   void release(const Operation& operation) RUEDA_EXCLUDES(mutex_);
 
  private:
+  /// A name in flight without a number. The text is the request's own: it stays where it is while the name is in
+  /// flight.
+  struct Named {
+    std::string_view name;
+    SetId set;
+    bool operator==(const Named&) const = default;
+  };
+  struct NamedHash {
+    size_t operator()(const Named& named) const { return std::hash<std::string_view>()(named.name) ^ named.set; }
+  };
   /// Whether a second request of this name is refused.
   static bool is_single(const Request& request);
   uint32_t number_of(const Request& request) const RUEDA_REQUIRES(mutex_);
@@ -36,8 +48,10 @@ class NamesInFlight {
   mutable Mutex mutex_;
   std::deque<std::string> texts_ RUEDA_GUARDED_BY(mutex_);  ///< by number - 1
   std::unordered_map<std::string_view, uint32_t> numbers_ RUEDA_GUARDED_BY(mutex_);
-  std::unordered_set<uint64_t> numbered_ RUEDA_GUARDED_BY(mutex_);  ///< in flight: set and number
-  std::unordered_set<std::string> named_ RUEDA_GUARDED_BY(mutex_);  ///< in flight without a number
+  /// Memory of the two sets: entries come on one thread and go on another, at the rate of small operations.
+  std::pmr::unsynchronized_pool_resource pool_ RUEDA_GUARDED_BY(mutex_);
+  std::pmr::unordered_set<uint64_t> numbered_ RUEDA_GUARDED_BY(mutex_){&pool_};       ///< in flight: set and number
+  std::pmr::unordered_set<Named, NamedHash> named_ RUEDA_GUARDED_BY(mutex_){&pool_};  ///< in flight without a number
 };
 
 }  // namespace rueda::core

@@ -28,9 +28,14 @@ std::string describe(const TimeLimit& limit) {
   return fmt::format("{} ({} s)", limit.is_own ? "its timeout" : "RUEDA_TIMEOUT_SECONDS", seconds);
 }
 
-/// The tensors' vector never grows afterwards: their addresses are agreement's tickets.
+/// The tensors never move afterwards: their addresses are agreement's tickets.
 Operation::Operation(OperationHome home, OperationSpec spec, size_t tensors)
-    : home_(std::move(home)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors), to_launch_(tensors) {
+    : home_(std::move(home)),
+      spec_(std::move(spec)),
+      several_(tensors > 1 ? tensors : 0),
+      tensors_(tensors > 1 ? std::span(several_) : std::span(&one_, tensors)),
+      remaining_(tensors),
+      to_launch_(tensors) {
   if (spec_.device == nullptr) spec_.device = &cpu_device();
   for (TensorPart& tensor : tensors_) tensor.operation = this;
 }
@@ -141,7 +146,7 @@ bool Operation::finish_tensor(const Status& status) {
 /// caller of this holds a reference of its own, so `announce` may still run.
 void Operation::complete() {
   free_token();
-  {
+  if (to_launch_.load() < tensors_.size()) {  // else there are no marks: nothing was launched on a device
     MutexLock lock(marks_mutex_);
     marks_.clear();  // passed: a stream that is asked to wait from now on need not
   }

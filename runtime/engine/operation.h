@@ -105,8 +105,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  std::vector<TensorPart>& tensors() { return tensors_; }
-  const std::vector<TensorPart>& tensors() const { return tensors_; }
+  std::span<TensorPart> tensors() { return tensors_; }
+  std::span<const TensorPart> tensors() const { return tensors_; }
   const OperationSpec& spec() const { return spec_; }
   TimeLimit limit() const;
   SetId set() const { return tensors_.empty() ? kGlobalSet : tensors_.front().request.set; }
@@ -174,7 +174,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   const OperationHome home_;
   OperationSpec spec_;
-  std::vector<TensorPart> tensors_;
+  TensorPart one_;  ///< most operations have one tensor, which then costs no memory of its own
+  std::vector<TensorPart> several_;
+  const std::span<TensorPart> tensors_;  ///< one of the two
   struct Output {
     std::byte* memory;
     size_t bytes;

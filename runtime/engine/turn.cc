@@ -71,6 +71,7 @@ bool Turn::take_inbox() {
   bool moved = false;
   if (!parts_.inbox.empty()) {
     parts_.inbox.take(taken_);
+    taken_at_ = SteadyClock::now();
     for (const InboxItem& item : taken_) take(item);
     taken_.clear();
     moved = true;
@@ -124,9 +125,9 @@ void Turn::submit(Operation& operation) {
   // yet, or if this receives from any rank.
   const bool asks = first.kind == OpKind::kSend && first.root < 0;
   if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
-  parts_.recorder.proposed(operation);
+  parts_.recorder.proposed(operation, taken_at_);
   // One tensor outside a group goes as it is: copying requests would cost an allocation on the shortest way.
-  const std::vector<TensorPart>& tensors = operation.tensors();
+  const std::span<const TensorPart> tensors = operation.tensors();
   if (tensors.size() == 1 && tensors.front().request.group == 0) {
     participant_.submit({&tensors.front().request, 1});
   } else {

@@ -155,6 +155,8 @@ class Turn {
   std::optional<Relay> relay_ RUEDA_GUARDED_BY(baton_holder);      ///< on a leader in the tree
   std::vector<int> child_of_ RUEDA_GUARDED_BY(baton_holder);       ///< by rank: its child number in the relay, or -1
   std::vector<InboxItem> taken_ RUEDA_GUARDED_BY(baton_holder);
+  SteadyClock::time_point taken_at_ RUEDA_GUARDED_BY(baton_holder);
+  std::vector<Event> events_ RUEDA_GUARDED_BY(baton_holder);  ///< kept for its memory
   std::vector<Request> requests_ RUEDA_GUARDED_BY(baton_holder);
   std::vector<char> lost_ RUEDA_GUARDED_BY(baton_holder);  ///< by rank: its link was reported, or it needs nothing more
   std::vector<char> left_ RUEDA_GUARDED_BY(baton_holder);  ///< by rank: it has said goodbye

@@ -67,8 +67,8 @@ void list_tensors(const Batch& batch, const BatchEvent& event, DeviceCall& call)
 /// Events come in the order that all ranks share, and are taken in it: lanes must get their batches in the same order
 /// everywhere, and a set's first batch follows the event that makes the set known.
 void Turn::act() {
-  const std::vector<Event> events = participant_.take_events();
-  for (const Event& event : events) {
+  participant_.take_events(events_);
+  for (const Event& event : events_) {
     if (const auto* batch = std::get_if<BatchEvent>(&event)) {
       start_batch(*batch);
     } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
@@ -110,6 +110,9 @@ void Turn::note_goodbye(int rank) {
 /// The tensors of the verdict in its order, which is that of the slices on all ranks. If this rank has joined,
 /// slices of the neutral element stand in for the tensor it does not have.
 void Turn::add_tensors(Batch& batch, const BatchEvent& event) {
+  batch.tensors.reserve(event.tickets.size());
+  batch.slots.reserve(event.tickets.size());
+  batch.storage.reserve(event.tickets.size());
   const BatchRunner runner = batch.inline_algorithm ? BatchRunner::kTurns : BatchRunner::kLane;
   for (size_t i = 0; i < event.tickets.size(); ++i) {
     if (event.tickets[i] == kNoTicket) {
