@@ -192,6 +192,34 @@ def test_a_state_that_the_root_does_not_have_goes():
     assert optimizer.state_dict()["state"] == {}
 
 
+class Counting(torch.optim.SGD):
+    """Has a count and a mean of its own in its state_dict()."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.seen, self.mean = hvd.rank(), torch.full((2,), float(hvd.rank()))
+
+    def state_dict(self):
+        return {**super().state_dict(), "seen": self.seen, "of its own": {"mean": self.mean}}
+
+    def load_state_dict(self, state):
+        self.seen, self.mean = state["seen"], state["of its own"]["mean"]
+        super().load_state_dict({key: state[key] for key in ("state", "param_groups")})
+
+
+@pytest.mark.parametrize("distributed", [False, True])
+def test_what_an_optimizer_adds_to_its_state_dict_is_the_root_s(distributed):
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = Counting([parameter], lr=0.5, momentum=0.5)
+    if hvd.rank() == 1:
+        step("Counting", optimizer, [parameter])
+    if distributed:
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=[("parameter", parameter)])
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert (optimizer.seen, optimizer.mean.tolist()) == (1, [1.0, 1.0])
+    assert optimizer.state[parameter]["momentum_buffer"].tolist() == [2.0, 2.0]
+
+
 def test_parameters_that_had_no_gradient_have_zeros_after_the_state_was_broadcast():
     model = model_of_this_rank()
     model[2].bias.requires_grad_(False)

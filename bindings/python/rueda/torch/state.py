@@ -79,11 +79,20 @@ def _fleshed_out(bones: Any, mine: Any, device: torch.device) -> Any:
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer) -> Dict[Any, Any]:
-    """The optimizer's state and options. Keys that are parameters are replaced by the parameters' numbers."""
+    """The optimizer's state, its options, and what else it puts into its state_dict(). Keys that are parameters are replaced by the
+    parameters' numbers."""
     numbers = {parameter: n for n, parameter in enumerate(_parameters(optimizer))}
     state = {numbers.get(key, key): dict(entry) if isinstance(entry, dict) else entry for key, entry in optimizer.state.items()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    return {"state": state, "groups": groups}
+    return {"state": state, "groups": groups, "more": _more_of(optimizer)}
+
+
+def _more_of(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
+    """The entries that a class of the program's has added to PyTorch's two of its state_dict()."""
+    makes_it = next(kind for kind in type(optimizer).__mro__ if "state_dict" in vars(kind))
+    if makes_it.__module__.partition(".")[0] == "torch":
+        return {}
+    return {key: value for key, value in optimizer.state_dict().items() if key not in ("state", "param_groups")}
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
@@ -101,7 +110,8 @@ def _tensors_only(value: Any) -> Any:
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
                               process_set: ProcessSet = global_process_set) -> None:
-    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's.
+    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's, and what a class of
+    yours adds to its state_dict(); that comes through load_state_dict().
 
     Runs no step: state that only the root has is created, and state that the root does not have is removed. The
     optimizer has the same parameters in the same groups on all ranks. Parameters that require a gradient and have none
@@ -121,6 +131,8 @@ def send_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, proce
     if session.rank != root_rank:
         state = _adopt(optimizer, bones, state)
     _broadcast_all(_named_tensors(space + "state", _tensors_only(state)), root_rank, process_set)
+    if state["more"] and session.rank != root_rank:
+        optimizer.load_state_dict({**optimizer.state_dict(), **state["more"]})
 
 
 def _make_zero_gradients(optimizer: torch.optim.Optimizer) -> None:
@@ -135,7 +147,7 @@ def _adopt(optimizer: torch.optim.Optimizer, bones: Dict[str, Any], mine: Dict[s
     """Gives the optimizer the skeleton's state and returns it."""
     parameters = _parameters(optimizer)
     host = torch.device("cpu")
-    whole: Dict[str, Any] = {"state": {}, "groups": _fleshed_out(bones["groups"], mine["groups"], host)}
+    whole: Dict[str, Any] = {"state": {}, **{part: _fleshed_out(bones[part], mine[part], host) for part in ("groups", "more")}}
     optimizer.state.clear()
     for key, entry in bones["state"].items():
         is_parameter = isinstance(key, int) and key < len(parameters)
