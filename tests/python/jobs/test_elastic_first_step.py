@@ -13,6 +13,8 @@ KINDS = [
     (torch.optim.RMSprop, {"momentum": 0.9, "centered": True}), (torch.optim.Rprop, {}),
     (torch.optim.Adam, {"foreach": True}),
 ]  # fmt: skip
+if hasattr(torch.optim, "Muon"):  # versions that fuse steps on the host, too
+    KINDS += [(torch.optim.AdamW, {"fused": True}), (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "fused": True})]
 
 
 def model():
@@ -52,6 +54,12 @@ def test_the_state_is_that_of_a_step_and_nothing_else_changes(kind, options):
     made.load_state_dict(real.state_dict())
     step(made)
     assert kinds_of(made).keys() == kinds_of(real).keys()
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
+def test_an_optimizer_of_matrices_gets_its_state_too():
+    made = torch.optim.Muon([torch.nn.Parameter(torch.ones(3, 2))])
+    assert first_step.make_state(made) and [name for _, name in kinds_of(made)] == ["momentum_buffer"]
 
 
 def test_an_optimizer_that_has_a_state_from_the_start_keeps_it():

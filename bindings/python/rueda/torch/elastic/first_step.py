@@ -43,7 +43,8 @@ def _state_of_a_step(optimizer: torch.optim.Optimizer) -> Optional[Dict[Any, Any
     twin = object.__new__(own)
     twin.__dict__.update(vars(optimizer))
     twin.state = collections.defaultdict(dict)
-    twin.param_groups = [{**group, "params": [_like(each, stands_for) for each in group["params"]]} for group in optimizer.param_groups]
+    twin.param_groups = [{**group, **_without_fusing(group), "params": [_like(each, stands_for) for each in group["params"]]}
+                         for group in optimizer.param_groups]
     with torch.no_grad():
         inspect.unwrap(own.step)(twin)  # without what is put around it: PyTorch's profiler, and hooks of the program
     return {stands_for[like]: _filled(entry, stands_for[like].device) for like, entry in twin.state.items()}
@@ -52,7 +53,12 @@ def _state_of_a_step(optimizer: torch.optim.Optimizer) -> Optional[Dict[Any, Any
 def _class_of(optimizer: torch.optim.Optimizer) -> Any:
     """The class of PyTorch's that the optimizer is an instance of; None if the program has defined a class of its own."""
     kinds = [kind for kind in type(optimizer).__mro__ if not issubclass(kind, _Distributed)]
-    return kinds[0] if kinds[0].__module__.startswith("torch.optim.") and kinds[0] is not torch.optim.Optimizer else None
+    return kinds[0] if f"{kinds[0].__module__}.".startswith("torch.optim.") and kinds[0] is not torch.optim.Optimizer else None
+
+
+def _without_fusing(group: Dict[str, Any]) -> Dict[str, Any]:
+    """A fused step needs a device that can compute. One that is not fused makes the same state, but for a count's device."""
+    return {"fused": False} if group.get("fused") else {}
 
 
 def _like(parameter: torch.Tensor, stands_for: Dict[Any, torch.Tensor]) -> torch.Tensor:
