@@ -256,6 +256,18 @@ def test_param_groups_may_grow_in_options_and_schedulers_step():
     assert all(same_on_all_ranks(parameter) for parameter in train(model, optimizer, steps=2))
 
 
+@pytest.mark.skipif(not hasattr(torch.optim.Optimizer, "register_step_pre_hook"), reason="this PyTorch has no such hooks")
+def test_hooks_of_a_step_run_once_also_after_a_state_was_loaded():
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    calls = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    optimizer.load_state_dict(optimizer.state_dict())
+    train(model, optimizer, steps=1)
+    assert calls == ["before", "after"]
+
+
 def test_a_compiled_model_has_no_more_graph_breaks():
     testing = pytest.importorskip("torch._dynamo.testing", reason="this PyTorch has no torch.compile")
     model = make_model()

@@ -207,17 +207,30 @@ class Counting(torch.optim.SGD):
         super().load_state_dict({key: state[key] for key in ("state", "param_groups")})
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
 @pytest.mark.parametrize("distributed", [False, True])
 def test_what_an_optimizer_adds_to_its_state_dict_is_the_root_s(distributed):
     parameter = torch.nn.Parameter(torch.ones(2))
     optimizer = Counting([parameter], lr=0.5, momentum=0.5)
     if hvd.rank() == 1:
         step("Counting", optimizer, [parameter])
+    early = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     if distributed:
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=[("parameter", parameter)])
     hvd.broadcast_optimizer_state(optimizer, root_rank=1)
     assert (optimizer.seen, optimizer.mean.tolist()) == (1, [1.0, 1.0])
     assert optimizer.state[parameter]["momentum_buffer"].tolist() == [2.0, 2.0]
+    early.step()
+    assert optimizer.param_groups[0]["lr"] == 0.25, "a scheduler still refers to the groups"
+
+
+def test_a_state_of_more_digits_than_its_parameters_stays_so():
+    parameter = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+    optimizer = Counting([parameter], lr=0.5)
+    if hvd.rank() == 1:
+        optimizer.state[parameter]["precise"] = torch.full((2,), 1.0 + 2.0**-20)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert optimizer.state[parameter]["precise"].tolist() == [1.0 + 2.0**-20] * 2
 
 
 def test_parameters_that_had_no_gradient_have_zeros_after_the_state_was_broadcast():

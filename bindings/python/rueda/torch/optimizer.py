@@ -118,6 +118,11 @@ class _Distributed:
             self._reducer.cleared()
 
 
+# What PyTorch puts around step(), such as the hooks of register_step_pre_hook(), is around the optimizer's own. load_state_dict() would
+# put it around this one as well, and the hooks would run twice in each step.
+setattr(_Distributed.step, "hooked", True)
+
+
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any = None, compression: Any = Compression.none,
                          backward_passes_per_step: int = 1, op: int = Average, gradient_predivide_factor: float = 1.0,
                          num_groups: int = 0, groups: Groups = None, sparse_as_dense: bool = False,

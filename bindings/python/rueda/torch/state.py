@@ -84,15 +84,27 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> Dict[Any, Any]:
     numbers = {parameter: n for n, parameter in enumerate(_parameters(optimizer))}
     state = {numbers.get(key, key): dict(entry) if isinstance(entry, dict) else entry for key, entry in optimizer.state.items()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    return {"state": state, "groups": groups, "more": _more_of(optimizer)}
+    return {"state": state, "groups": groups, "more": {}}
+
+
+_PLAIN = "state", "param_groups"
 
 
 def _more_of(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
     """The entries that a class of the program's has added to PyTorch's two of its state_dict()."""
-    makes_it = next(kind for kind in type(optimizer).__mro__ if "state_dict" in vars(kind))
+    makes_it = next((kind for kind in type(optimizer).__mro__ if "state_dict" in vars(kind)), torch.optim.Optimizer)
     if makes_it.__module__.partition(".")[0] == "torch":
         return {}
-    return {key: value for key, value in optimizer.state_dict().items() if key not in ("state", "param_groups")}
+    return {key: value for key, value in optimizer.state_dict().items() if key not in _PLAIN}
+
+
+def _set_more(optimizer: torch.optim.Optimizer, more: Dict[str, Any]) -> None:
+    """Has load_state_dict() set these entries. It makes new groups and states, and may change their types; the present ones stay, to
+    which schedulers and graphs refer."""
+    groups, state = optimizer.param_groups, optimizer.state
+    own = torch.optim.Optimizer.state_dict(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer.state_dict()
+    optimizer.load_state_dict({**{key: own[key] for key in _PLAIN}, **more})
+    optimizer.param_groups, optimizer.state = groups, state
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
@@ -110,8 +122,9 @@ def _tensors_only(value: Any) -> Any:
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
                               process_set: ProcessSet = global_process_set) -> None:
-    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's, and what a class of
-    yours adds to its state_dict(); that comes through load_state_dict().
+    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's. So too what a class of
+    yours adds to its state_dict(); its load_state_dict() sets that on the other ranks. In a job of several hosts without
+    RUEDA_TLS=all such entries are data only, see broadcast_object().
 
     Runs no step: state that only the root has is created, and state that the root does not have is removed. The
     optimizer has the same parameters in the same groups on all ranks. Parameters that require a gradient and have none
@@ -126,13 +139,15 @@ def send_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, proce
     """broadcast_optimizer_state(), which leaves gradients as they are."""
     session, root_rank = current(), root_of(root_rank)
     state = _optimizer_state(optimizer)
+    if session.rank == root_rank:
+        state["more"] = _more_of(optimizer)
     space = session.next_call_space("broadcast_optimizer_state", ranks_of(process_set))
     bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)
     if session.rank != root_rank:
         state = _adopt(optimizer, bones, state)
     _broadcast_all(_named_tensors(space + "state", _tensors_only(state)), root_rank, process_set)
     if state["more"] and session.rank != root_rank:
-        optimizer.load_state_dict({**optimizer.state_dict(), **state["more"]})
+        _set_more(optimizer, state["more"])
 
 
 def _make_zero_gradients(optimizer: torch.optim.Optimizer) -> None:
@@ -147,11 +162,12 @@ def _adopt(optimizer: torch.optim.Optimizer, bones: Dict[str, Any], mine: Dict[s
     """Gives the optimizer the skeleton's state and returns it."""
     parameters = _parameters(optimizer)
     host = torch.device("cpu")
-    whole: Dict[str, Any] = {"state": {}, **{part: _fleshed_out(bones[part], mine[part], host) for part in ("groups", "more")}}
+    beside = parameters[0].device if parameters else host  # of tensors that belong to no parameter, and are not on the host
+    whole: Dict[str, Any] = {"state": {}, **{part: _fleshed_out(bones[part], mine[part], beside) for part in ("groups", "more")}}
     optimizer.state.clear()
     for key, entry in bones["state"].items():
         is_parameter = isinstance(key, int) and key < len(parameters)
-        device = parameters[key].device if is_parameter else host
+        device = parameters[key].device if is_parameter else beside
         whole["state"][key] = _fleshed_out(entry, mine["state"].get(key), device)
         optimizer.state[parameters[key] if is_parameter else key] = whole["state"][key]
     for group, options in zip(optimizer.param_groups, whole["groups"]):
