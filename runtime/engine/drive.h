@@ -17,9 +17,10 @@ template <typename Done, typename WorthIt>
 void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   constexpr int kTurnsPerClock = 16;
   rung_.store(false);
-  SteadyClock::time_point last;
-  SteadyClock::time_point end;
-  bool moved = true;
+  const auto begin = SteadyClock::now();
+  const auto last = std::min(deadline.when(), begin + kDriveLimit);
+  auto end = std::min(last, begin + kSpinBudget);
+  bool moved = false;
   for (int turns = 0; !done();) {
     if (run_turn()) {
       moved = true;
@@ -29,7 +30,6 @@ void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
     }
     if (++turns % kTurnsPerClock != 0) continue;
     const auto now = SteadyClock::now();
-    if (turns == kTurnsPerClock) last = std::min(deadline.when(), now + kDriveLimit);
     if (std::exchange(moved, false)) end = std::min(last, now + kSpinBudget);
     if (now >= last || now >= end) return;
   }

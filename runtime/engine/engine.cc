@@ -78,19 +78,34 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
     if (operation->spec().callback) completer_.post(operation);
     return false;
   }
-  entered = names_.reserve(*operation);
-  if (!entered.ok()) {
+  try {
+    entered = names_.reserve(*operation);
+    if (entered.ok() && hand_in(operation, entered)) return true;
+  } catch (...) {
     sets_.leave(operation->set(), operation->kind());
-    return false;
+    throw;
   }
-  recorder_.enqueued(*operation);  // stamps `submitted`, which turns read
-  operation->in_flight = operation;
-  entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
-  if (entered.ok()) return true;
-  recorder_.refused(*operation, entered);
-  operation->in_flight.reset();
-  names_.release(*operation);
   sets_.leave(operation->set(), operation->kind());
+  return false;
+}
+
+/// If it fails, also for want of memory, the operation is free of the engine: its names are views of its own texts.
+bool Engine::hand_in(const std::shared_ptr<Operation>& operation, Status& entered) {
+  const auto let_go = [&] {
+    operation->in_flight.reset();
+    names_.release(*operation);
+  };
+  try {
+    recorder_.enqueued(*operation);  // stamps `submitted`, which turns read
+    operation->in_flight = operation;
+    entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
+    if (entered.ok()) return true;
+    recorder_.refused(*operation, entered);
+  } catch (...) {
+    let_go();
+    throw;
+  }
+  let_go();
   return false;
 }
 

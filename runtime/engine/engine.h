@@ -172,6 +172,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   // engine.cc and engine_batches.cc: from submission to completion
   void give_credit_back(TeamState& team);
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
+  bool hand_in(const std::shared_ptr<Operation>& operation, Status& entered);
   bool worth_spinning(const Operation& operation) const;
   void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
   void launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark);

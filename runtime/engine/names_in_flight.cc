@@ -86,27 +86,36 @@ void NamesInFlight::leave(const Request& request) {
   }
 }
 
+/// A group enters whole or not at all, also if there is no memory for a name: what stayed would be a view of a text
+/// that goes with its operation.
 Status NamesInFlight::reserve(Operation& operation) {
   MutexLock lock(mutex_);
   const std::span<TensorPart> tensors = operation.tensors();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    Request& request = tensors[i].request;
-    if (request.name.empty()) continue;
-    request.number = number_of(request);
-    if (!is_single(request) || enter(request)) continue;
-    // A group enters whole or not at all.
-    for (size_t undo = 0; undo < i; ++undo) {
-      if (is_single(tensors[undo].request)) leave(tensors[undo].request);
+  size_t i = 0;
+  try {
+    for (; i < tensors.size(); ++i) {
+      Request& request = tensors[i].request;
+      if (request.name.empty()) continue;
+      request.number = number_of(request);
+      if (is_single(request) && !enter(request)) break;
     }
-    return refuse(tensors, i);
+  } catch (...) {
+    leave_first(operation, i);
+    throw;
   }
-  return {};
+  if (i == tensors.size()) return {};
+  leave_first(operation, i);
+  return refuse(tensors, i);
+}
+
+void NamesInFlight::release(const Operation& operation) {
+  MutexLock lock(mutex_);
+  leave_first(operation, operation.tensors().size());
 }
 
 /// What `reserve` passed over as not single was never entered.
-void NamesInFlight::release(const Operation& operation) {
-  MutexLock lock(mutex_);
-  for (const TensorPart& tensor : operation.tensors()) {
+void NamesInFlight::leave_first(const Operation& operation, size_t count) {
+  for (const TensorPart& tensor : operation.tensors().first(count)) {
     if (is_single(tensor.request)) leave(tensor.request);
   }
 }

@@ -23,7 +23,8 @@ class NamesInFlight {
   /// The name of `number`, NUL-terminated and valid as long as this lives; empty if there is no such number.
   std::string_view text(int64_t number) const RUEDA_EXCLUDES(mutex_);
   /// Takes all names of the operation or none. Returns kInvalidArgument, naming the first that is already in flight or
-  /// comes twice in the group. Sets the number of each request that has an interned name.
+  /// comes twice in the group. Sets the number of each request that has an interned name. The requests' names stay
+  /// where they are until `release`. If there is no memory, it throws and takes none.
   Status reserve(Operation& operation) RUEDA_EXCLUDES(mutex_);
   /// Gives the names back. To be called once after each `reserve` that succeeded.
   void release(const Operation& operation) RUEDA_EXCLUDES(mutex_);
@@ -44,6 +45,7 @@ class NamesInFlight {
   uint32_t number_of(const Request& request) const RUEDA_REQUIRES(mutex_);
   bool enter(const Request& request) RUEDA_REQUIRES(mutex_);
   void leave(const Request& request) RUEDA_REQUIRES(mutex_);
+  void leave_first(const Operation& operation, size_t count) RUEDA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::deque<std::string> texts_ RUEDA_GUARDED_BY(mutex_);  ///< by number - 1

@@ -263,11 +263,12 @@ TEST_CASE("a name is in flight once in a set, and free again after its release")
 TEST_CASE("a group reserves all its names or none") {
   NamesInFlight names;
   const auto taken = operation_of({"b"}), group = operation_of({"a", "", "b"}), twice = operation_of({"c", "c"});
+  const auto a = operation_of({"a"}), c = operation_of({"c"});  // a name in flight is a view of its operation's text
   CHECK(names.reserve(*taken).ok());
   CHECK_FALSE(names.reserve(*group).ok());
-  CHECK(names.reserve(*operation_of({"a"})).ok());  // was given back
+  CHECK(names.reserve(*a).ok());  // was given back
   CHECK_THAT(names.reserve(*twice).sentence(), Contains("\"c\""));
-  CHECK(names.reserve(*operation_of({"c"})).ok());
+  CHECK(names.reserve(*c).ok());
 }
 
 TEST_CASE("the first failure of a group's members is the operation's status") {
