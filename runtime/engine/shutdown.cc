@@ -120,8 +120,8 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
   completer_.stop();  // the last operations have completed, so this runs the last callbacks
   metrics_.reset();
   lanes_.clear();
-  if (others == OtherCalls::kHaveEnded) formation_.local.clear();
   formation_.transport.reset();
+  if (others == OtherCalls::kHaveEnded) formation_.local.clear();  // not before it: it watches these descriptors
   coordinator_.reset();  // not before the transport, whose loop watches the descriptors of the launcher's sources
   baton_.retire();
   heart_.reset();  // as late as this: until here this rank may block, and is not dead
