@@ -7,6 +7,8 @@
     python3 benchmarks/compare --only sets,idle --peers rueda,gloo results
     python3 benchmarks/compare --choices              # Rueda's own choice of a way beside each fixed one: 20 minutes
 
+Ctrl-C, or SIGTERM, ends it with the results of the rounds that are over.
+
 The peers take turns of seconds in each round, so that all of them see the same machine. All but Gloo run the same program,
 linked with their library. Between turns the round trip of a cache line is measured, and during a turn what others use of
 the cores. The run refuses a busy machine unless --busy allows it, and marks turns during which the machine was not quiet.
@@ -109,6 +111,11 @@ class Run:
                     self.measure(round_, ranks, group)
                 print(f"compare: round {round_}, np {ranks}, {group}: {time.monotonic() - begin:.0f} s", flush=True)
 
+    def drop(self, round_):
+        """Forgets a round that has not come to its end."""
+        self.rows = [row for row in self.rows if row["round"] != round_]
+        self.training = [each for each in self.training if each["round"] != round_]
+
 
 def merged(training):
     """One entry for each number of ranks: the times of all rounds."""
@@ -133,7 +140,14 @@ def perform(options, folder):
         raise SystemExit("compare: no peer can take part")
     while rounds < options.rounds if options.rounds else rounds == 0 or time.monotonic() - begin + longest < 60 * options.minutes:
         before = time.monotonic()
-        run.round(rounds)
+        try:
+            run.round(rounds)
+        except (KeyboardInterrupt, SystemExit):
+            if rounds == 0:
+                raise
+            run.drop(rounds)
+            print(f"compare: stopped; the results are those of {rounds} whole rounds", file=sys.stderr, flush=True)
+            break
         rounds, longest = rounds + 1, max(longest, time.monotonic() - before)
     return {"machine": described, "foreign_before": round(foreign, 3), "load_after": [round(each, 2) for each in os.getloadavg()],
             "choices": options.choices, "rounds": rounds, "minutes": (time.monotonic() - begin) / 60, "peers": [peer.name for peer in run.peers],

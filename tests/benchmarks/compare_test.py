@@ -1,17 +1,21 @@
 """The parts of benchmarks/compare: arguments, plans, statistics, tables, and turns that fail or hang. Nothing is timed."""
 
 import contextlib
+import importlib.util
 import io
 import math
 import os
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "benchmarks", "compare"))
 
 import arguments
+import machine
 import peers
 import report
 import statistics_of
@@ -48,6 +52,42 @@ class Arguments(unittest.TestCase):
         self.assertNotIn("training", options.only)
         options = arguments.parse("", PEERS, [])
         self.assertEqual((options.np, options.rounds, options.only), ([1, 2, 4, 8], 3, works.GROUPS))
+
+
+class Stopped(unittest.TestCase):
+    """Ctrl-C in a run of many rounds."""
+
+    def performed(self, stops_in):
+        where = importlib.util.spec_from_file_location("compare_program", os.path.join(ROOT, "benchmarks", "compare", "__main__.py"))
+        program = importlib.util.module_from_spec(where)
+        where.loader.exec_module(program)
+
+        class Run(program.Run):
+            def __init__(self, options, folder):
+                self.rows, self.failures, self.training, self.left_out, self.versions = [], [], [], {}, {}
+                self.peers = [types.SimpleNamespace(name="rueda")]
+
+            def round(self, round_):
+                self.rows.append({"round": round_})
+                self.training.append({"round": round_, "ranks": 2, "images": 1, "quiet": True, "times": {}})
+                if round_ == stops_in:
+                    raise KeyboardInterrupt
+
+        options = arguments.parse("", PEERS, ["--rounds", "5"])
+        with mock.patch.object(program, "Run", Run), mock.patch.object(machine, "foreign_now", return_value=0.0):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                found = program.perform(options, "")
+        self.assertIn("the results are those of 2 whole rounds", said.getvalue())
+        return found
+
+    def test_it_keeps_the_rounds_that_are_over(self):
+        found = self.performed(stops_in=2)
+        self.assertEqual((found["rounds"], [row["round"] for row in found["rows"]]), (2, [0, 1]))
+        self.assertEqual(len(found["training"]), 1)
+
+    def test_it_ends_as_ever_if_no_round_is_over(self):
+        with self.assertRaises(KeyboardInterrupt):
+            self.performed(stops_in=0)
 
 
 class Choices(unittest.TestCase):
