@@ -46,8 +46,9 @@ Status count_elements(const char* what, CheckedTensor& checked) {
     }
     if (!empty) count *= static_cast<uint64_t>(extent);
   }
-  checked.bytes = empty ? 0 : bytes;
-  checked.count = static_cast<int64_t>(opaque ? checked.bytes : empty ? 0 : count);
+  if (empty) bytes = count = 0;
+  checked.bytes = bytes;
+  checked.count = static_cast<int64_t>(opaque ? bytes : count);
   return {};
 }
 

@@ -78,13 +78,13 @@ def _fleshed_out(bones: Any, mine: Any, device: torch.device) -> Any:
     return bones
 
 
-def _optimizer_state(optimizer: torch.optim.Optimizer) -> Dict[Any, Any]:
-    """The optimizer's state, its options, and what else it puts into its state_dict(). Keys that are parameters are replaced by the
-    parameters' numbers."""
+def _optimizer_state(optimizer: torch.optim.Optimizer, is_root: bool) -> Dict[Any, Any]:
+    """The optimizer's state and options, and on the root what else it puts into its state_dict(). Keys that are parameters are replaced
+    by the parameters' numbers."""
     numbers = {parameter: n for n, parameter in enumerate(_parameters(optimizer))}
     state = {numbers.get(key, key): dict(entry) if isinstance(entry, dict) else entry for key, entry in optimizer.state.items()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    return {"state": state, "groups": groups, "more": {}}
+    return {"state": state, "groups": groups, "more": _more_of(optimizer) if is_root else {}}
 
 
 _PLAIN = "state", "param_groups"
@@ -99,8 +99,8 @@ def _more_of(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
 
 
 def _set_more(optimizer: torch.optim.Optimizer, more: Dict[str, Any]) -> None:
-    """Has load_state_dict() set these entries. It makes new groups and states, and may change their types; the present ones stay, to
-    which schedulers and graphs refer."""
+    """Sets these entries by load_state_dict(). That makes new groups and states, perhaps of other types, so the present ones are put back:
+    schedulers and graphs refer to them."""
     groups, state = optimizer.param_groups, optimizer.state
     own = torch.optim.Optimizer.state_dict(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer.state_dict()
     optimizer.load_state_dict({**{key: own[key] for key in _PLAIN}, **more})
@@ -122,8 +122,8 @@ def _tensors_only(value: Any) -> Any:
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
                               process_set: ProcessSet = global_process_set) -> None:
-    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's. So too what a class of
-    yours adds to its state_dict(); its load_state_dict() sets that on the other ranks. In a job of several hosts without
+    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's. What a class
+    of yours adds to its state_dict() is sent, too, and set by its load_state_dict(). In a job of several hosts without
     RUEDA_TLS=all such entries are data only, see broadcast_object().
 
     Runs no step: state that only the root has is created, and state that the root does not have is removed. The
@@ -138,9 +138,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 def send_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, process_set: ProcessSet) -> None:
     """broadcast_optimizer_state(), which leaves gradients as they are."""
     session, root_rank = current(), root_of(root_rank)
-    state = _optimizer_state(optimizer)
-    if session.rank == root_rank:
-        state["more"] = _more_of(optimizer)
+    state = _optimizer_state(optimizer, session.rank == root_rank)
     space = session.next_call_space("broadcast_optimizer_state", ranks_of(process_set))
     bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)
     if session.rank != root_rank:

@@ -57,7 +57,8 @@ def _class_of(optimizer: torch.optim.Optimizer) -> Any:
 
 
 def _without_fusing(group: Dict[str, Any]) -> Dict[str, Any]:
-    """A fused step needs a device that can compute. One that is not fused makes the same state, but for a count's device."""
+    """The options that keep a step from being fused. A fused one refuses the device "meta"; the other makes the same state, though a
+    count may lie on another device."""
     return {"fused": False} if group.get("fused") else {}
 
 
