@@ -1,18 +1,22 @@
-"""Who receives models and optimizers when workers join: the parts of that rule that need no job."""
+"""Who sends models and optimizers when workers join, and who receives them: the parts of that rule that need no job."""
 
 import pytest
 import torch
 
 import rueda.torch as hvd
-from rueda.elastic import agreement
+from rueda.elastic import agreement, loop
 from rueda.torch.elastic import HostUpdateResult, ModelStateHandler, ObjectState, TorchState, get_handler_registry, handlers, set_handler_registry
 
 
-def view(shared=True, commits=4, keeps=True, interrupted=True, wants_sync=True):
-    return agreement._View(shared, 0, commits, wants_sync, interrupted=interrupted, keeps=keeps)
+def view(shared=True, commits=4, keeps=True, interrupted=True, wants_sync=True, host="a"):
+    return agreement._View(shared, 0, commits, wants_sync, interrupted=interrupted, keeps=keeps, host=host)
 
 
-NEW = view(shared=False, commits=0, keeps=False, interrupted=False)
+def new(host="a"):
+    return view(shared=False, commits=0, keeps=False, interrupted=False, host=host)
+
+
+NEW = new()
 
 
 @pytest.mark.parametrize("views, root, receivers", [
@@ -29,7 +33,53 @@ NEW = view(shared=False, commits=0, keeps=False, interrupted=False)
 ])  # fmt: skip
 def test_new_ranks_alone_receive_if_all_others_are_at_one_commit_and_unchanged(views, root, receivers):
     assert agreement.choose(views) == (True, root)
-    assert agreement.receivers(views, root) == receivers
+    assert agreement.receivers(views, root) == (receivers and (root, receivers))
+
+
+@pytest.mark.parametrize("views, sender", [
+    ([view(), view(host="b"), new("b")], 1),
+    ([view(), view(host="b"), view(host="b"), new("b")], 1),  # the lowest there
+    ([view(), view(), view(host="b"), new("a")], 0),
+    ([view(), view(host="b"), new("a"), new("b"), new("b")], 1),  # the most new ones share its memory
+    ([view(), view(host="b"), new("b"), new("a")], 0),  # as many here as there: the root
+    ([view(), view(host="b"), new("c")], 0),  # none has memory in common with it
+    ([new("b"), view(), view(host="b")], 2),
+])  # fmt: skip
+def test_a_holder_on_the_host_of_the_new_ranks_sends_models_and_optimizers(views, sender):
+    _, root = agreement.choose(views)
+    assert agreement.receivers(views, root) == (sender, sorted([sender, *(rank for rank, each in enumerate(views) if not each.shared)]))
+
+
+def test_a_new_worker_lacks_the_training_until_it_has_it_in_whichever_state_the_program_keeps_it(monkeypatch):
+    monkeypatch.setattr(loop, "Listener", lambda state: None)
+    first, second, third = (ObjectState(hvd.broadcast_object, hvd.rank, step=0) for _ in range(3))
+    loop._Agreed().begin(first, True)
+    loop._Agreed().begin(second, False)  # the function was left by an error before its first sync
+    assert second._standing.came_late
+    loop._Agreed().synced(second)
+    loop._Agreed().begin(third, False)
+    assert not third._standing.came_late
+
+
+class Among:
+    """A process set that this rank is in."""
+
+    included = staticmethod(lambda: True)
+
+
+def test_a_transfer_among_some_ranks_that_breaks_leaves_the_next_one_to_all_ranks(monkeypatch):
+    handler = ModelStateHandler(torch.nn.Linear(2, 2))
+    seen = []
+
+    def receive():
+        seen.append((handler._process_set, handler.root_rank))
+        raise hvd.HorovodInternalError("a rank died")
+
+    monkeypatch.setattr(handler, "receive", receive)
+    among = Among()
+    with pytest.raises(hvd.HorovodInternalError):
+        handler.receive_among(among, 2)
+    assert seen == [(among, 2)] and handler._process_set is hvd.global_process_set and handler.root_rank == 0
 
 
 def committed(state):

@@ -1,5 +1,8 @@
 """What ranks agree on before they go on together: whether workers change, and whose state all ranks take."""
 
+import collections
+import os
+import socket
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from rueda import session
@@ -31,6 +34,7 @@ class Standing:
         self.interrupted = False  # whether this rank has left its last plan by a notice, with its present state
         self.keeps = False  # whether models and optimizers are still those of the last commit, which the others at that commit have, too
         self.receivers: Optional[List[int]] = None  # the ranks among which large parts are sent next; None: all
+        self.sender = 0  # the one of them that sends
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.came_late = False  # whether this worker has come to a job that was running
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
@@ -68,6 +72,7 @@ class _View(NamedTuple):
     came_late: bool = False
     interrupted: bool = False
     keeps: bool = False
+    host: str = ""
 
     @property
     def progress(self) -> Tuple[Any, ...]:
@@ -78,8 +83,9 @@ class _View(NamedTuple):
 def _view_of(standing: Standing, wants_sync: bool) -> _View:
     clean = standing.shared and standing.clean
     point = standing.point if clean else standing.saved_at
+    host = os.environ.get("RUEDA_HOSTNAME") or socket.gethostname()  # as the library names it
     return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point, standing.came_late,
-                 standing.interrupted, standing.keeps)  # fmt: skip
+                 standing.interrupted, standing.keeps, host)  # fmt: skip
 
 
 def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostUpdateResult) -> Tuple[int, HostUpdateResult]:
@@ -124,14 +130,19 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
     return differ or any(view.wants_sync for view in views), root
 
 
-def receivers(views: List[_View], root: int) -> Optional[List[int]]:
-    """The root and the new ranks, if all others have models and optimizers already: they are at one commit, and nothing has
-    changed since. The root alone if nobody is new. None if all ranks receive."""
+def receivers(views: List[_View], root: int) -> Optional[Tuple[int, List[int]]]:
+    """The rank that sends models and optimizers, and it and the new ranks, if all others have them already: they are at one
+    commit, and nothing has changed since. The sender alone if nobody is new. None if the root sends, and all ranks receive.
+
+    The sender is on the host of as many new ranks as possible, because they share memory with it."""
     others = [view for view in views if view.shared]
     alike = all(view.keeps and (view.progress, view.interrupted) == (others[0].progress, others[0].interrupted) for view in others)
     if not others or not alike:
         return None
-    return [rank for rank, view in enumerate(views) if rank == root or not view.shared]
+    near = collections.Counter(view.host for view in views if not view.shared)
+    holders = [rank for rank, view in enumerate(views) if view.shared]
+    sender = max(holders, key=lambda rank: (near[views[rank].host], rank == root, -rank))
+    return sender, [rank for rank, view in enumerate(views) if rank == sender or not view.shared]
 
 
 def _require_one_mode(views: List[_View]) -> None:
@@ -157,7 +168,7 @@ def agree_on_sync(standing: Standing, wants_sync: bool) -> bool:
     _require_state(views)
     wanted, root = choose(views)
     standing.root = root if standing.follows_root else 0
-    standing.receivers = receivers(views, root)
+    standing.sender, standing.receivers = receivers(views, root) or (root, None)
     theirs = views[standing.root]
     standing.generation_of_root, standing.commits_of_root, standing.point_of_root = theirs.generation, theirs.commits, theirs.point
     standing.restores = theirs.by_steps and theirs.shared and not theirs.clean

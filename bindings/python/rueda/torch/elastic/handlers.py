@@ -115,12 +115,14 @@ class _OwnHandler(StateHandler):
         """Whether nothing is known to have changed the value since it was last saved or restored, buffers apart."""
         return True
 
-    def receive_among(self, receivers: Any) -> None:
-        """receive() among the ranks of a process set, then receive_rest(). Every rank calls it."""
+    def receive_among(self, receivers: Any, sender: int) -> None:
+        """receive() from the sender among the ranks of a process set, then receive_rest() from the root. Every rank calls it."""
         if receivers.included():
-            self._process_set = receivers
-            self.receive()
-            self._process_set = global_process_set
+            root, self._process_set, self.root_rank = self.root_rank, receivers, sender
+            try:
+                self.receive()
+            finally:
+                self._process_set, self.root_rank = global_process_set, root
         self.receive_rest()
 
     def receive_rest(self) -> None:

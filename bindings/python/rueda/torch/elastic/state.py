@@ -28,7 +28,7 @@ def _settle() -> None:
         here.kept.settle()
 
 
-# Stands for the receivers if the root is the only one, and so has nobody to send to.
+# Stands for the receivers if the sender is the only one, and so has nobody to send to.
 _NOBODY: Any = types.SimpleNamespace(included=lambda: False)
 
 
@@ -224,7 +224,7 @@ class TorchState(ObjectState):
                 if receivers is None or not handler._is_large:
                     handler.receive()
                 else:
-                    handler.receive_among(receivers)
+                    handler.receive_among(receivers, self._standing.sender)
         self._take(received)
 
     def _save_received(self) -> None:
