@@ -1,13 +1,15 @@
 """Whether a worker is new in a running job, and what it is told if it calls an operation before elastic.run has begun."""
 
+import contextlib
 import sys
-from typing import Any, Tuple
+from typing import Any, Iterator, Tuple
 
 from rueda import errors
 from rueda._native import ffi, lib
 
 # Whether this process is a new worker that has not come to where the others are. It stays so over shutdown() and init().
 _is_new = False
+_warms_up = False
 
 
 def standing(session: Any) -> Tuple[bool, bool]:
@@ -24,6 +26,22 @@ def takes_part() -> None:
     """Notes that the worker has come to where the others are. It is never new again."""
     global _is_new
     _is_new = False
+
+
+@contextlib.contextmanager
+def warming_up() -> Iterator[None]:
+    """A context for the warm-up callbacks of a worker that waits outside."""
+    global _warms_up
+    _warms_up = True
+    try:
+        yield
+    finally:
+        _warms_up = False
+
+
+def warms_up() -> bool:
+    """Whether warm-up callbacks run, so that this worker computes by itself."""
+    return _warms_up
 
 
 def sentence(called: str) -> str:

@@ -109,6 +109,7 @@ class _Agreed(Round):
     """All ranks decide alike whether to sync, by what each of them has gone through."""
 
     _listener: Any = None
+    _lacks_state = False  # whether this process is a new worker and has never had the state, in whichever object the program keeps it
 
     def prepare(self, state: Any) -> None:
         if isinstance(state, State):
@@ -117,7 +118,8 @@ class _Agreed(Round):
     def begin(self, state: Any, came_late: bool) -> None:
         if not isinstance(state, State):
             raise ValueError(f"the first argument is a {type(state).__name__}; give a State, such as TorchState(model=...)")
-        state._standing.came_late |= came_late
+        _Agreed._lacks_state |= came_late
+        state._standing.came_late |= _Agreed._lacks_state
         self._listener = Listener(state)
 
     def failed(self, state: Any) -> None:
@@ -139,6 +141,7 @@ class _Agreed(Round):
 
     def synced(self, state: Any) -> None:
         state._standing.taken()
+        _Agreed._lacks_state = False
         state._begins()
 
     def was_reset(self, state: Any) -> None:

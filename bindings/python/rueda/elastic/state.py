@@ -5,6 +5,7 @@ import pickle
 import queue
 from typing import Any, Callable, Dict, List, Sequence
 
+from rueda import newcomers
 from rueda.arguments import whole_number
 from rueda.elastic import agreement
 from rueda.elastic.checkpoint import Checkpoints, DumpError, Found
@@ -28,6 +29,7 @@ class State:
         self._host_messages: "queue.Queue[Any]" = queue.Queue()  # pairs (timestamp, HostUpdateResult)
         self._last_updated_timestamp = 0
         self._reset_callbacks: List[Callable[[], None]] = []
+        self._warm_up_callbacks: List[Callable[[], Any]] = []
         self._standing = agreement.Standing()
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
@@ -36,17 +38,22 @@ class State:
         names it."""
         self._reset_callbacks.extend(callbacks)
 
+    def register_warm_up_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
+        """Adds functions without arguments, which a new worker calls in their order while it waits outside of the running job.
+        The others are interrupted only after that. So they do not wait for what makes a first step slow: memory that no
+        process has used yet, compilation, the first batch of a data loader.
+
+        What the functions do to the state is replaced by the others' state. They may not call collectives; a distributed
+        optimizer of a TorchState steps with this rank's gradients alone meanwhile. If one raises, a note at the error names
+        it, and the worker fails outside of the job."""
+        self._warm_up_callbacks.extend(callbacks)
+
     def on_reset(self) -> None:
         """Called when this process has joined the next plan: drops notices, which that plan has answered, then calls reset()
         and the callbacks."""
         self.take_notices()
         self.reset()
-        for number, callback in enumerate(self._reset_callbacks, 1):
-            try:
-                callback()
-            except Exception as error:
-                error.add_note(f"Reset callback {number} of {len(self._reset_callbacks)}, {_name_of(callback)}, raised this after the job had changed.")
-                raise
+        _call_all("Reset", self._reset_callbacks, "after the job had changed")
 
     def on_hosts_updated(self, timestamp: int, update_res: HostUpdateResult) -> None:
         """Notes that workers are to come or go; the next check tells the program. timestamp: a number that grows with each
@@ -128,6 +135,8 @@ class State:
 
     def _prepare(self) -> None:
         """elastic.run calls this in a new worker that waits outside, before the others are interrupted for it."""
+        with newcomers.warming_up():
+            _call_all("Warm-up", self._warm_up_callbacks, "while this new worker waited outside of the job")
 
     def _interrupted(self) -> None:
         """elastic.run calls this when the job is about to change."""
@@ -139,7 +148,17 @@ class State:
         """elastic.run calls this when all ranks have the same state, and the function is about to run."""
 
 
-def _name_of(callback: Callable[[], None]) -> str:
+def _call_all(kind: str, callbacks: Sequence[Callable[[], Any]], when: str) -> None:
+    """Calls the functions. If one raises, a note at its error names it."""
+    for number, callback in enumerate(callbacks, 1):
+        try:
+            callback()
+        except Exception as error:
+            error.add_note(f"{kind} callback {number} of {len(callbacks)}, {_name_of(callback)}, raised this {when}.")
+            raise
+
+
+def _name_of(callback: Callable[[], Any]) -> str:
     """What a reader of an error looks for in the program."""
     code = getattr(callback, "__code__", None)
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""

@@ -5,6 +5,7 @@ from typing import Any, List, Optional, Tuple
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from rueda import newcomers
 from rueda._native import lib
 from rueda.operations import Sum
 from rueda.process_sets import ProcessSet, global_process_set
@@ -92,7 +93,7 @@ class SyncBatchNorm(_BatchNorm):
     """torch.nn.BatchNorm1d, 2d and 3d with the mean and variance of all ranks' inputs [N, num_features, ...]; N may
     differ.
 
-    In evaluation, and on one rank, it is the ordinary layer. The gradients of weight and bias are this rank's part,
+    In evaluation, on one rank, and in the warm-up of a new worker of an elastic job, it is the ordinary layer. The gradients of weight and bias are this rank's part,
     which a distributed optimizer reduces. Parameters: those of torch.nn.BatchNorm2d, and the process set; all its ranks
     call forward().
     """
@@ -123,7 +124,7 @@ class SyncBatchNorm(_BatchNorm):
         RuntimeError if it has another number of channels; and what the collectives raise.
         """
         uses_batch = self.training or not self.track_running_stats
-        if not uses_batch or self.process_set.size() in (None, 1):
+        if not uses_batch or self.process_set.size() in (None, 1) or newcomers.warms_up():
             return super().forward(input)
         self._check_input_dim(input)
         output, mean, variance, count = _Normalize.apply(input, self.weight, self.bias, self.eps, self.process_set)

@@ -1,4 +1,4 @@
-"""The state that an optimizer will have after its first step, made before there is one.
+"""What a new worker does before its first step: the state that an optimizer will have after it, and steps without the other ranks.
 
     parameters on the device "meta", which have shapes and no elements --the optimizer's own step-->  shapes of its state
     shapes                                                             --zeros of the same kinds-->   a state, in memory that is there
@@ -9,13 +9,15 @@ outside holds nobody up.
 """
 
 import collections
+import contextlib
 import copy
 import inspect
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 
 from rueda.torch.optimizer import _Distributed
+from rueda.torch.reducer import GradientReducer
 
 
 def make_state(optimizer: torch.optim.Optimizer) -> bool:
@@ -73,3 +75,28 @@ def _like(parameter: torch.Tensor, stands_for: Dict[Any, torch.Tensor]) -> torch
 def _filled(entry: Dict[str, Any], device: torch.device) -> Dict[str, Any]:
     return {name: torch.zeros_like(value, device=device) if isinstance(value, torch.Tensor) and value.is_meta else copy.deepcopy(value)
             for name, value in entry.items()}  # fmt: skip
+
+
+@contextlib.contextmanager
+def stepping_alone(optimizer: Any) -> Iterator[None]:
+    """A context in which a distributed optimizer steps with this rank's gradients. None of them is left, of any optimizer."""
+    reducer = optimizer._reducer if isinstance(optimizer, _Distributed) else None
+    with contextlib.nullcontext() if reducer is None else _alone(reducer):
+        yield
+    for parameter in (each for group in optimizer.param_groups for each in group["params"]):
+        gradient = parameter.grad
+        # The kernel may take back what is free until the first step. A distributed optimizer makes no difference between zeros and None.
+        if reducer is None or gradient is None or gradient.layout != torch.strided or gradient.requires_grad:
+            parameter.grad = None
+        else:
+            gradient.zero_()
+
+
+@contextlib.contextmanager
+def _alone(reducer: GradientReducer) -> Iterator[None]:
+    reducer.is_alone = True
+    try:
+        with reducer.hooks.paused():
+            yield
+    finally:
+        reducer.is_alone = False

@@ -1,5 +1,6 @@
 """How a TorchState saves, restores and sends the values that are more than plain objects."""
 
+import contextlib
 import copy
 from typing import Any, Dict, List, Tuple, Type
 
@@ -11,11 +12,10 @@ from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
 from rueda.session import rank
 from rueda.torch.elastic.copies import Kept, copied
-from rueda.torch.elastic.first_step import make_state
+from rueda.torch.elastic.first_step import make_state, stepping_alone
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
 from rueda.torch.state import broadcast_parameters, send_optimizer_state
-
 
 _NEEDS_STEPS = "must define note(), is_unchanged() and rewind() for a state with step_mode=True"
 
@@ -130,6 +130,10 @@ class _OwnHandler(StateHandler):
 
     def save_rest(self) -> None:
         """Keeps a copy of what receive_rest() takes."""
+
+    def alone(self) -> Any:
+        """A context in which the program tries the value without the other ranks."""
+        return contextlib.nullcontext()
 
     def prepare(self) -> None:
         """Takes the memory that a new worker needs once it has received the value. Called while it waits outside of the job."""
@@ -305,10 +309,14 @@ class OptimizerStateHandler(_OwnHandler):
         groups = [group["params"] for group in self.value.param_groups]
         return {f"param_groups[{number}].params[{index}]": _kind(each) for number, group in enumerate(groups) for index, each in enumerate(group)}
 
+    def alone(self) -> Any:
+        """As stepping_alone() says."""
+        return stepping_alone(self.value)
+
     def prepare(self) -> None:
-        """Makes the state that the first step would make, and keeps it. The root's overwrites it, in the same memory."""
-        if make_state(self.value):
-            self._kept.save(self.value.state_dict())
+        """Makes and keeps the state of a first step, unless a warm-up has. The root's overwrites it, in the same memory."""
+        make_state(self.value)
+        self.save()
 
     def receive(self) -> None:
         """Overwrites the state and the options with the root's. Gradients are those of no step on any rank, so they stay."""

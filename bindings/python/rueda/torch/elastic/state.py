@@ -191,9 +191,14 @@ class TorchState(ObjectState):
             self._steps.leave()
 
     def _prepare(self) -> None:
-        for handler in self._handlers.values():
-            if handler._is_large and type(handler).__module__ == StateHandler.__module__:
-                handler.prepare()
+        own = [each for each in self._handlers.values() if each._is_large and type(each).__module__ == StateHandler.__module__]
+        if self._warm_up_callbacks:
+            with contextlib.ExitStack() as alone:
+                for handler in own:
+                    alone.enter_context(handler.alone())
+                super()._prepare()
+        for handler in own:
+            handler.prepare()
 
     def _interrupted(self) -> None:
         if self._steps is not None:
