@@ -259,6 +259,7 @@ static PyType_Slot batch_slots[] = {
 static PyMemberDef step_members[] = {
     {"passes_per_step", T_PYSSIZET, offsetof(Step, passes_per_step), 0, NULL},
     {"announces", T_PYSSIZET, offsetof(Step, announces), 0, NULL},
+    {"alone", T_PYSSIZET, offsetof(Step, alone), 0, NULL},
     {"left", T_PYSSIZET, offsetof(Step, left), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };

@@ -198,6 +198,7 @@ PyObject* rueda_hook_call(PyObject* self, PyObject* arguments, PyObject* keyword
     PyErr_SetString(PyExc_RuntimeError, "the hook of a gradient was called, but belongs to no optimizer any more");
     return NULL;
   }
+  if (step->alone > 0) Py_RETURN_NONE;
   if (hook->passes >= step->passes_per_step) {
     return PyObject_CallMethodObjArgs((PyObject*)step, rueda_hook_names.too_many, self, NULL);
   }

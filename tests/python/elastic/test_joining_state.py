@@ -1,5 +1,5 @@
-"""A worker joins a training whose ranks are all at one commit: only the root sends its model and optimizer, and only the new worker
-takes them."""
+"""A worker joins a training whose ranks are all at one commit: one rank sends its model and optimizer, and only the new worker takes
+them."""
 
 import pathlib
 import sys
@@ -36,7 +36,7 @@ for kind in (handlers.ModelStateHandler, handlers.OptimizerStateHandler):
 def train(state):
     plan = rueda.elastic.membership().plan
     tell("begins", step=state.step, rank=hvd.rank(), size=hvd.size(), received=received[:], saved=saved[:], digest=plan > 1 and digest(model, optimizer),
-         extra=state.extra)
+         extra=state.extra, mean=getattr(model, "mean", None) is not None and model.mean.item() + 1)
     received.clear(), saved.clear()
     while state.step < STEPS:
         if plan == 1 and state.step == JOINS:
@@ -63,9 +63,10 @@ BOTH = ["ModelStateHandler", "OptimizerStateHandler"]
 
 @pytest.fixture
 def run(run_script):
-    def job(changes="", ranks=3, before_state="", **more):
+    def job(changes="", ranks=3, before_state="", hosts="", **more):
         text = JOB.replace("state = hvd.elastic", before_state + "state = hvd.elastic").replace("sizes=[], resets=0)", "sizes=[], extra=hvd.rank())")
-        done = run_script("import rueda.elastic\n" + DEFAULTS + changes + text, *flags(ranks), "--discovery-interval", "0.1", ranks=ranks, **more)
+        discovery = ["--min-np", "1", "--host-discovery-script", f"cat hosts 2>/dev/null || printf '{hosts}'"] if hosts else flags(ranks)
+        done = run_script("import rueda.elastic\n" + DEFAULTS + changes + text, *discovery, "--discovery-interval", "0.1", ranks=ranks, **more)
         assert done.code == 0, done.out + done.err
         ends = told(done, "ends")
         assert ends and all(line["digest"] == replayed(line["sizes"]) and len(line["sizes"]) == STEPS for line in ends), done.out + done.err
@@ -91,6 +92,36 @@ def test_the_root_sends_to_the_new_worker_alone_and_only_that_one_saves(run):
     assert [sorted(each) for each in parts_of(done, "saved")] == [[], [], [], sorted(BOTH)]
     assert parts_of(done, "extra") == [0] * 4  # plain values are small: all take the root's, as ever
     assert beginnings(done, 2)[0]["step"] == JOINS + 1
+
+
+# The second host grows; the root is on the first one.
+SECOND_GROWS = """
+def PREPARE(state):
+    global list_slots
+    def list_slots(count):
+        with open("next", "w") as file:
+            file.write(f"localhost:1\\n127.0.0.1:{count - 1}\\n")
+        os.rename("next", "hosts")
+"""
+TWO_HOSTS = {"ranks": 2, "hosts": "localhost:1\\n127.0.0.1:1\\n"}
+
+
+def test_a_rank_on_the_host_of_the_new_worker_sends_and_what_each_rank_has_made_comes_from_the_root(run):
+    done = run(SECOND_GROWS, before_state="model.register_buffer('mean', torch.full((1,), -1.0 - me))\n", **TWO_HOSTS)
+    assert parts_of(done, "received") == [[], sorted(BOTH), sorted(BOTH)]
+    assert [sorted(each) for each in parts_of(done, "saved")] == [[], [], sorted(BOTH)]
+    assert parts_of(done, "extra") == parts_of(done, "mean") == [0] * 3
+
+
+def test_the_death_of_a_sender_in_the_middle_of_the_sync_leaves_the_root_at_its_commit(run):
+    done = run(SECOND_GROWS + """
+def strike_sync(name):
+    if me == 1 and name == "receive" and received[-1] == "OptimizerStateHandler":
+        os.kill(os.getpid(), signal.SIGKILL)
+""", **TWO_HOSTS)  # fmt: skip
+    plan = min(line["plan"] for line in told(done, "begins") if line["plan"] > 2)
+    lines = beginnings(done, plan)
+    assert 1 not in lines and {line["step"] for line in lines.values()} == {JOINS + 1}
 
 
 def test_a_root_that_is_alone_saves_nothing_either(run):

@@ -5,8 +5,10 @@ import re
 import pytest
 from conftest import _jobs
 
-# Worker 1 dies in its third step, and a new one comes to its slot. Gradients of the job are ones, since all inputs are; those of a
-# warm-up are sevens. The loop zeroes gradients behind each step, so that what a warm-up leaves would be added to the first ones.
+# Worker 1 dies in its third step, and a new one comes to its slot. Gradients of the job are ones in each of two passes, since all
+# inputs are; those of a warm-up are sevens. The loop zeroes gradients behind each step, so that what a warm-up leaves would be added to
+# the first ones. Each model is a case of its own: one with a part that is frozen after it was wrapped, one with an optimizer that is not
+# distributed, and one without an optimizer.
 JOB = """
 import os, signal
 from rueda import elastic
@@ -17,21 +19,41 @@ me = elastic.worker_id()
 def say(text):
     print(f"{text}\\n", end="", flush=True)
 
-model = torch.nn.Linear(3, 1, bias=False)
-torch.nn.init.zeros_(model.weight)
+def layer():
+    made = torch.nn.Linear(3, 1, bias=False)
+    torch.nn.init.zeros_(made.weight)
+    return made
+
+head, frozen, plain, beyond = layer(), layer(), layer(), layer()
+model = torch.nn.ModuleList([head, frozen])
 norm = hvd.SyncBatchNorm(3)
 made = torch.optim.SGD(model.parameters(), lr=1, momentum=0.5)
-optimizer = hvd.DistributedOptimizer(made, named_parameters=model.named_parameters(), gradient_as_buffer_view=VIEWS)
+optimizer = hvd.DistributedOptimizer(made, named_parameters=model.named_parameters(), backward_passes_per_step=2, gradient_as_buffer_view=VIEWS)
+own = torch.optim.SGD(plain.parameters(), lr=1)
+frozen.requires_grad_(False)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=10**9)
+
+def passes(value):
+    for _ in range(2):
+        scaler.scale(sum(each(torch.full((1, 3), value)).sum() for each in (head, plain, beyond))).backward()
 
 def take_steps():
     where = elastic.membership()
     assert where.waits and not where.holds_state, where
-    for _ in range(2):
+    for inputs in (torch.rand(4, 3), torch.rand(1, 3)):
         optimizer.zero_grad()
-        model(norm(torch.rand(4, 3)).detach() * 0 + 7).sum().backward()
-        optimizer.step()
+        norm(inputs)
+        passes(7.0)
+        optimizer.synchronize()
+        scaler.unscale_(optimizer)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        own.step()
+        if len(inputs) > 1:
+            scaler.update()  # and not behind the last step: such a warm-up is not whole, and leaves nothing either
+    optimizer.synchronize()
     state.step += 1000
-    assert model.weight.abs().sum() > 0 and optimizer.state, optimizer.state
+    assert head.weight.abs().sum() > 0 and optimizer.state, optimizer.state
     say("warms up")
 
 def reduce():
@@ -41,24 +63,38 @@ def reduce():
         assert "this process is a new worker of a running job" in str(error), error
         say("is refused")
 
+def one_step(state):
+    norm(torch.full((4, 3), float(state.step)) + torch.rand(4, 3))
+    passes(1.0)
+    optimizer.synchronize()
+    scaler.unscale_(optimizer)
+    with optimizer.skip_synchronize():
+        scaler.step(optimizer)
+    scaler.update()
+    own.step()
+    for each, gradient in ((head, 2), (plain, 4), (beyond, 4)):
+        assert each.weight.grad.eq(gradient).all(), each.weight.grad
+        each.zero_grad()
+    optimizer.zero_grad()
+
 @elastic.run
 def train(state):
-    assert all(each.grad is None or not each.grad.any() for each in model.parameters())
-    while state.step < 8 or hvd.size() < 3:
+    assert optimizer.state or state.step == 0
+    for each in (head, frozen, plain, beyond):
+        assert me < 3 or each.weight.grad is None or (each in (head, frozen) and not each.weight.grad.any()), each.weight.grad
+    beyond.zero_grad()  # of a step that failed; the state drops those of its optimizers
+    while state.step < 8 or (hvd.size() < 3 and state.step < 10000):
         if me == 1 and state.step == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-        norm(torch.full((4, 3), float(state.step)) + torch.rand(4, 3))
-        model(torch.ones(1, 3)).sum().backward()
-        optimizer.step()
-        assert model.weight.grad.eq(1).all(), model.weight.grad
-        optimizer.zero_grad()
+        one_step(state)
         state.step += 1
-        ends = [hvd.allreduce(torch.cat([model.weight.detach().flatten(), norm.running_mean]), op=op) for op in (hvd.Min, hvd.Max)]
-        assert torch.equal(*ends), ends
+        here = torch.cat([head.weight.detach().flatten(), norm.running_mean, plain.weight.detach().flatten(), frozen.weight.flatten()])
+        ends = [hvd.allreduce(here, op=op) for op in (hvd.Min, hvd.Max)]
+        assert torch.equal(*ends) and not frozen.weight.any(), ends
         state.commit()
     say(f"ends with {hvd.size()} ranks")
 
-state = hvd.elastic.TorchState(model=model, norm=norm, optimizer=optimizer, step=0)
+state = hvd.elastic.TorchState(model=model, norm=norm, plain=plain, beyond=beyond, optimizer=optimizer, again=optimizer, own=own, scaler=scaler, step=0)
 state.register_warm_up_callbacks([take_steps, reduce])
 """
 

@@ -216,7 +216,7 @@ def test_an_optimizer_that_is_freed_within_a_step_is_gone_and_what_is_in_flight_
     step(weights, optimizer)
     backward(weights[:used])
     reducer, weight = weakref.ref(optimizer._reducer), weakref.ref(weights[0])
-    optimizer._reducer.hooks.remove_all()  # what a parameter's hooks refer to PyTorch does not tell the garbage collector
+    optimizer._reducer.detach()  # what a parameter's hooks refer to PyTorch does not tell the garbage collector
     weights.clear()
     del optimizer
     gc.collect()

@@ -116,9 +116,9 @@ class _Agreed(Round):
             state._prepare()
 
     def begin(self, state: Any, came_late: bool) -> None:
+        _Agreed._lacks_state |= came_late
         if not isinstance(state, State):
             raise ValueError(f"the first argument is a {type(state).__name__}; give a State, such as TorchState(model=...)")
-        _Agreed._lacks_state |= came_late
         state._standing.came_late |= _Agreed._lacks_state
         self._listener = Listener(state)
 

@@ -43,9 +43,10 @@ class State:
         The others are interrupted only after that. So they do not wait for what makes a first step slow: memory that no
         process has used yet, compilation, the first batch of a data loader.
 
-        What the functions do to the state is replaced by the others' state. They may not call collectives; a distributed
-        optimizer of a TorchState steps with this rank's gradients alone meanwhile. If one raises, a note at the error names
-        it, and the worker fails outside of the job."""
+        What the functions do to the state's values, and to what its models and optimizers put into their state_dict(), is
+        replaced by the others' state. They may not call collectives; the distributed optimizers of a TorchState step with
+        this rank's gradients alone meanwhile. If one raises, a note at the error names it, and the worker fails outside of
+        the job."""
         self._warm_up_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -235,6 +236,11 @@ class ObjectState(State):
                 self.restore()
             except Exception as error:  # load_state_dict() may raise anything
                 raise ValueError(f"{found.path} does not fit this state: {error}; give the state that wrote it, or another folder") from error
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self._warm_up_callbacks and self._standing.generation:  # commits of an earlier job may make this rank the root
+            self.restore()
 
     def _write_commit(self) -> None:
         if self._checkpoints is not None and self._rank() == 0 and self._standing.commits % self._checkpoint_every == 0:

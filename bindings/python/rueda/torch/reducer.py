@@ -20,7 +20,7 @@ from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.dense_stand_ins import DenseStandIns
-from rueda.torch.gradient_hooks import Hooks, take_over
+from rueda.torch.gradient_hooks import on_gradient, take_over
 from rueda.torch.held import HeldGradients, is_elsewhere
 from rueda.torch.placed import Spot, is_reached, spot_of
 from rueda.torch.sparse import History, empty_like, start_sparse
@@ -34,8 +34,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 class Reduction:
-    """How gradients are reduced. compression: one of Compression, or a class with compress() and decompress(), which
-    has no codec."""
+    """How gradients are reduced. compression: one of Compression, or a class with compress() and decompress(), which has no codec."""
 
     def __init__(self, op: int, compression: Any, prescale: float, postscale: float, sparse_as_dense: bool,
                  process_set: ProcessSet):
@@ -84,8 +83,7 @@ class Member(_hooks.Hook):
 
 
 def _shown(member: Member) -> torch.Tensor:
-    """The parameter's gradient, with its own numbers in memory; replaced by a copy if it is lazily conjugated or
-    negated."""
+    """The parameter's gradient, with its own numbers in memory; replaced by a copy if it is lazily conjugated or negated."""
     gradient = member.parameter.grad
     if gradient.is_conj() or gradient.is_neg():
         gradient = member.parameter.grad = tensors.resolved(gradient)
@@ -136,15 +134,14 @@ class GradientReducer(_hooks.Step):
         self._session: Optional[Session] = current()  # the session in which the step began
         self._first: Callable[[], None] = lambda: None
         self.restart(self._units)
-        self.hooks = Hooks()
+        self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
         self._superseded = False
-        self.is_alone = False  # whether gradients stay this rank's
         for parameter, member in self._members.items():
             self._attach(parameter, member)
 
     def _attach(self, parameter: torch.Tensor, member: Member) -> None:
         take_over(parameter, self)
-        self.hooks.attach(parameter, member)
+        self._hooks[parameter] = on_gradient(parameter, member)
 
     def await_unfreezing(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
         """Takes parameters that require no gradient now. Once they do, they are reduced from that step on, each by
@@ -162,9 +159,17 @@ class GradientReducer(_hooks.Step):
             self._units += 1
             self._frozen = [pair for pair in self._frozen if pair[1] is not parameter]
 
+    def detach(self) -> None:
+        """Removes all hooks."""
+        for hook in self._hooks.values():
+            hook[-1].remove()
+        self._hooks.clear()
+
     def give_up(self, parameter: torch.Tensor) -> None:
         """Removes the hook of a parameter that a later reducer has taken over."""
-        self.hooks.remove(parameter)
+        hook = self._hooks.pop(parameter, None)
+        if hook is not None:
+            hook[-1].remove()
         if not self._superseded:
             self._superseded = True
             self.forget()
@@ -292,7 +297,7 @@ class GradientReducer(_hooks.Step):
         """
         if self._superseded:
             raise AssertionError("a later distributed optimizer has taken over parameters of this one; use the later one")
-        if self.is_alone:
+        if self.alone:
             return
         lost = self._enqueue_rest()
         handles = {id(m.handle): m.handle for m in self._members.values() if m.handle is not None}.values()

@@ -124,8 +124,10 @@ class SyncBatchNorm(_BatchNorm):
         RuntimeError if it has another number of channels; and what the collectives raise.
         """
         uses_batch = self.training or not self.track_running_stats
-        if not uses_batch or self.process_set.size() in (None, 1) or newcomers.warms_up():
+        if not uses_batch or self.process_set.size() in (None, 1):
             return super().forward(input)
+        if newcomers.warms_up():
+            return super().forward(input) if input.numel() > input.shape[1] else input  # one value has no variance; in a job others join it
         self._check_input_dim(input)
         output, mean, variance, count = _Normalize.apply(input, self.weight, self.bias, self.eps, self.process_set)
         if self.training and self.track_running_stats and float(count) > 0:

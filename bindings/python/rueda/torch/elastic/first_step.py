@@ -12,12 +12,11 @@ import collections
 import contextlib
 import copy
 import inspect
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Container, Dict, Iterable, Iterator, Optional
 
 import torch
 
 from rueda.torch.optimizer import _Distributed
-from rueda.torch.reducer import GradientReducer
 
 
 def make_state(optimizer: torch.optim.Optimizer) -> bool:
@@ -79,24 +78,27 @@ def _filled(entry: Dict[str, Any], device: torch.device) -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def stepping_alone(optimizer: Any) -> Iterator[None]:
-    """A context in which a distributed optimizer steps with this rank's gradients. None of them is left, of any optimizer."""
+    """A context in which a distributed optimizer steps with this rank's gradients. Nothing of them is left, of any optimizer."""
     reducer = optimizer._reducer if isinstance(optimizer, _Distributed) else None
-    with contextlib.nullcontext() if reducer is None else _alone(reducer):
+    if reducer is not None:
+        reducer.alone += 1
+    try:
         yield
-    for parameter in (each for group in optimizer.param_groups for each in group["params"]):
+    finally:
+        if reducer is not None:
+            reducer.alone -= 1
+        if isinstance(optimizer, _Distributed):
+            optimizer._synchronized = False
+        drop_gradients((each for group in optimizer.param_groups for each in group["params"]), {} if reducer is None else reducer._members)
+
+
+def drop_gradients(parameters: Iterable[torch.Tensor], reduced: Container[torch.Tensor]) -> None:
+    """Leaves no gradients but zeros. reduced: those of the parameters that a distributed optimizer reduces, and gives zeros if they have
+    no gradient."""
+    for parameter in parameters:
         gradient = parameter.grad
-        # The kernel may take back what is free until the first step. A distributed optimizer makes no difference between zeros and None.
-        if reducer is None or gradient is None or gradient.layout != torch.strided or gradient.requires_grad:
+        # What is free the kernel may take back before the first step needs it.
+        if gradient is None or parameter not in reduced or gradient.layout != torch.strided or gradient.requires_grad:
             parameter.grad = None
         else:
             gradient.zero_()
-
-
-@contextlib.contextmanager
-def _alone(reducer: GradientReducer) -> Iterator[None]:
-    reducer.is_alone = True
-    try:
-        with reducer.hooks.paused():
-            yield
-    finally:
-        reducer.is_alone = False

@@ -1,6 +1,5 @@
 """How a TorchState saves, restores and sends the values that are more than plain objects."""
 
-import contextlib
 import copy
 from typing import Any, Dict, List, Tuple, Type
 
@@ -12,7 +11,7 @@ from rueda.objects import broadcast_object
 from rueda.process_sets import global_process_set
 from rueda.session import rank
 from rueda.torch.elastic.copies import Kept, copied
-from rueda.torch.elastic.first_step import make_state, stepping_alone
+from rueda.torch.elastic.first_step import make_state
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
 from rueda.torch.state import broadcast_parameters, send_optimizer_state
@@ -130,10 +129,6 @@ class _OwnHandler(StateHandler):
 
     def save_rest(self) -> None:
         """Keeps a copy of what receive_rest() takes."""
-
-    def alone(self) -> Any:
-        """A context in which the program tries the value without the other ranks."""
-        return contextlib.nullcontext()
 
     def prepare(self) -> None:
         """Takes the memory that a new worker needs once it has received the value. Called while it waits outside of the job."""
@@ -308,10 +303,6 @@ class OptimizerStateHandler(_OwnHandler):
         """The parameters of its groups, and no state: a new rank has none."""
         groups = [group["params"] for group in self.value.param_groups]
         return {f"param_groups[{number}].params[{index}]": _kind(each) for number, group in enumerate(groups) for index, each in enumerate(group)}
-
-    def alone(self) -> Any:
-        """As stepping_alone() says."""
-        return stepping_alone(self.value)
 
     def prepare(self) -> None:
         """Makes and keeps the state of a first step, unless a warm-up has. The root's overwrites it, in the same memory."""

@@ -13,7 +13,8 @@ from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
 from rueda.process_sets import ProcessSet, add_process_set, remove_process_set
 from rueda.session import current_or_none, rank, size
-from rueda.torch.elastic.handlers import StateHandler, get_handler_registry, modules_with_extra
+from rueda.torch.elastic.first_step import drop_gradients, stepping_alone
+from rueda.torch.elastic.handlers import ScalerStateHandler, StateHandler, get_handler_registry, modules_with_extra
 from rueda.torch.elastic.step_mode import StepMode, require_known_steps
 
 
@@ -191,14 +192,30 @@ class TorchState(ObjectState):
             self._steps.leave()
 
     def _prepare(self) -> None:
-        own = [each for each in self._handlers.values() if each._is_large and type(each).__module__ == StateHandler.__module__]
         if self._warm_up_callbacks:
-            with contextlib.ExitStack() as alone:
-                for handler in own:
-                    alone.enter_context(handler.alone())
-                super()._prepare()
-        for handler in own:
-            handler.prepare()
+            self._warm_up()
+        for handler in self._handlers.values():
+            if handler._is_large and type(handler).__module__ == StateHandler.__module__:
+                handler.prepare()
+
+    def _warm_up(self) -> None:
+        values = [handler.value for handler in self._handlers.values()]
+        optimizers = [value for value in values if isinstance(value, torch.optim.Optimizer)]
+        with contextlib.ExitStack() as alone:
+            for optimizer in optimizers:
+                alone.enter_context(stepping_alone(optimizer))
+            super(ObjectState, self)._prepare()
+        known = {each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]}
+        models = [value for value in values if isinstance(value, torch.nn.Module)]
+        drop_gradients((each for model in models for each in model.parameters() if each not in known), ())
+        for handler in self._handlers.values():
+            if isinstance(handler, ScalerStateHandler):
+                handler.reset()
+        if self._standing.generation:  # as in ObjectState, which would drop the gradients' memory
+            gradients = [(each, each.grad) for each in known]
+            self.restore()
+            for parameter, gradient in gradients:
+                parameter.grad = gradient
 
     def _interrupted(self) -> None:
         if self._steps is not None:
