@@ -66,9 +66,11 @@ template <typename Query>
 int32_t query(const rueda_session* session, Query&& ask) {
   int32_t answer = -1;
   guarded([&]() -> Status {
-    const Result<EpochPlan> ranks = ranks_of(session);
-    if (ranks.ok()) answer = static_cast<int32_t>(ask(ranks.value()));
-    return ranks.status();
+    const auto engine = engine_of(session);
+    if (!engine.ok()) return engine.status();
+    const std::optional<EpochPlan> forecast = forecast_of(*session);
+    answer = static_cast<int32_t>(ask(forecast ? *forecast : engine.value()->plan()));
+    return {};
   });
   return answer;
 }

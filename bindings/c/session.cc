@@ -198,12 +198,10 @@ Result<std::shared_ptr<Engine>> working_engine_of(const rueda_session* session) 
   return shell->forecast ? engine.value()->status() : engine;
 }
 
-Result<EpochPlan> ranks_of(const rueda_session* session) {
-  const auto engine = engine_of(session);
-  if (!engine.ok()) return engine.status();
-  auto* shell = const_cast<rueda_session*>(session);
-  MutexLock lock(shell->mutex);
-  return shell->forecast ? *shell->forecast : engine.value()->plan();
+std::optional<EpochPlan> forecast_of(const rueda_session& session) {
+  auto& shell = const_cast<rueda_session&>(session);
+  MutexLock lock(shell.mutex);
+  return shell.forecast;
 }
 
 Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options) {

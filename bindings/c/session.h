@@ -46,8 +46,8 @@ uint64_t process_generation();
 Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session);
 /// The same for an operation. Returns also kInvalidArgument if the session waits outside.
 Result<std::shared_ptr<Engine>> working_engine_of(const rueda_session* session);
-/// Returns the ranks of the session's plan; of a session that waits outside, as they would be. Errors as `engine_of`.
-Result<EpochPlan> ranks_of(const rueda_session* session);
+/// Returns the ranks as they would be, if the session waits outside.
+std::optional<EpochPlan> forecast_of(const rueda_session& session);
 
 /// Reads options and environment, meets the other ranks and starts the engine. Blocks.
 Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options);

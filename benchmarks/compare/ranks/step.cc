@@ -69,14 +69,15 @@ void Step::run(size_t turn) {
 }
 
 bool Step::is_correct() {
+  const int rank = ranks_.rank(), ranks = ranks_.size();
   move_to(0);
   for (const Tensor& each : tensors_) {
-    for (size_t i = 0; i < each.count; ++i) each.data[i] = input(each, i, ranks_.rank());
+    for (size_t i = 0; i < each.count; ++i) each.data[i] = input(each, i, rank);
   }
   run(0);
   bool all = true;
   for (const Tensor& each : tensors_) {
-    for (size_t i = 0; i < each.count; ++i) all = each.data[i] == expected(each, i, ranks_.size()) && all;
+    for (size_t i = 0; i < each.count; ++i) all = each.data[i] == expected(each, i, ranks) && all;
     std::memset(each.data, 0, each.count * sizeof(float));  // sums of sums would end in infinities
   }
   // The other turns hold what memory was touched with: tiny numbers, whose sums are slow on some processors.
