@@ -3,11 +3,11 @@
 #include "benchmarks/rueda_perf/buffers.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -31,10 +31,16 @@ Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
 
 Memory::~Memory() { ::munmap(data_, bytes_); }
 
-// Some virtual machines do not tell; 32 MiB is more than most cores see.
+// sysconf(_SC_LEVEL3_CACHE_SIZE) counts a cache ten times on some virtual machines. Others do not tell; 32 MiB is more than
+// most cores see.
 size_t last_level_cache_bytes() {
-  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
+  size_t largest = size_t{32} << 10;  // KiB
+  for (int index = 0;; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    size_t kib = 0;
+    if (!(file >> kib)) return largest << 10;
+    largest = std::max(largest, kib);
+  }
 }
 
 Rotation rotation_of(size_t bytes, Buffers buffers) {

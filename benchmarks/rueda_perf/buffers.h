@@ -33,7 +33,7 @@ struct Rotation {
 /// For `bytes` a step: one turn if hot; if cold, as many as make up 4 times the last-level cache.
 Rotation rotation_of(size_t bytes, Buffers buffers);
 
-/// As the kernel says; 32 MiB if it does not.
+/// The largest cache of the first core, as the kernel says; at least 32 MiB.
 size_t last_level_cache_bytes();
 
 }  // namespace rueda::perf
