@@ -31,8 +31,8 @@ Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
 
 Memory::~Memory() { ::munmap(data_, bytes_); }
 
-// sysconf(_SC_LEVEL3_CACHE_SIZE) counts a cache ten times on some virtual machines. Others do not tell; 32 MiB is more than
-// most cores see.
+// sysconf(_SC_LEVEL3_CACHE_SIZE) counts a cache ten times on some virtual machines. Others do not tell; 32 MiB is more
+// than most cores see.
 size_t last_level_cache_bytes() {
   size_t largest = size_t{32} << 10;  // KiB
   for (int index = 0;; ++index) {

@@ -1,7 +1,7 @@
 // A rank of a job of any library that is compared. Each library is linked with the same program, so that all of them do
 // the same work under the same clock:
 //
-//   PROGRAM PLAN               times the works of the plan: check ─▶ warm up ─▶ meet ─▶ timed steps ─▶ check
+//   PROGRAM PLAN               times the works of the plan: check ─▶ settle ─▶ meet ─▶ timed steps ─▶ check
 //   PROGRAM --idle SECONDS     what a job costs that does nothing, and what it costs to wait for a late rank
 //
 // Rank 0 prints a line of JSON for each work, behind the word "compare" because launchers print lines of their own.
@@ -52,12 +52,18 @@ double pss_MiB() {
   throw std::runtime_error("/proc/self/smaps_rollup has no Pss: the kernel does not tell how memory grows");
 }
 
+// A job runs for hours. Rueda tries its ways in the first 200 ms of a kind of step, and others grow their buffers.
+constexpr double kSettlingSeconds = 0.3;
+
 // Few steps of what takes long: at least 3, so that a median means something.
 size_t steps_to_time(Ranks& ranks, Step& step, const Work& work) {
   const size_t usual = work.counts.size() == 1 ? rueda::perf::usual_warm_up(step.bytes()) : 4;
   const size_t warm = step.bytes() > (size_t{16} << 20) ? 2 : usual;
-  std::vector<double> times = rueda::perf::time_steps(warm, [&](size_t turn) { step.run(turn); });
-  const double step_us = ranks.max(rueda::perf::quantiles(times).p50);
+  const auto timed = [&](size_t steps) {
+    std::vector<double> times = rueda::perf::time_steps(steps, [&](size_t turn) { step.run(turn); });
+    return ranks.max(rueda::perf::quantiles(times).p50);
+  };
+  const double step_us = timed(rueda::perf::steps_within(kSettlingSeconds, timed(warm)));
   return step_us > work.seconds * 0.25e6 ? 3 : rueda::perf::steps_within(work.seconds, step_us);
 }
 
