@@ -68,11 +68,6 @@ TuneClass at(TuneClass batches, Distance distance) {
   return batches;
 }
 
-std::optional<Variant> best_of(const Contest& contest) {
-  const std::optional<size_t> leader = contest.leader();
-  return leader ? std::optional(contest.variant(*leader)) : std::nullopt;
-}
-
 Variant unrefined(const Variant& variant) { return {variant.algorithm, variant.chunk_shift, variant.stores}; }
 
 }  // namespace
@@ -104,9 +99,9 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
     if (++group.warmed < kWarmups || !all_contribute) return {};
     return start(key, std::nullopt, shape, 0);
   }
-  if (!all_contribute) return {best_of(*course.contest), 0};
+  if (!all_contribute) return {best_of(course), 0};
   if (course.contest->winner() && !course.refined) refine(course, shape);
-  if (course.contest->size() < 2) return {best_of(*course.contest), 0};
+  if (course.contest->size() < 2) return {best_of(course), 0};
   const Pick own = course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
   if (!parts_.check || own.trial != 0 || !own.variant) return own;
   return check_beside(key, course, shape, *own.variant);
@@ -171,12 +166,25 @@ void Tuner::refine(Course& course, const BatchShape& shape) {
   course.untimed = 0;
 }
 
+/// Empty while what is chosen without a tuner has been faster than the few that were tried so far.
+std::optional<size_t> Tuner::leader_of(const Course& course) {
+  const Contest& contest = *course.contest;
+  const std::optional<size_t> leader = contest.leader();
+  const bool first = !contest.winner() && !course.refined;
+  return first && leader && contest.time(*leader) > course.reference ? std::nullopt : leader;
+}
+
+std::optional<Variant> Tuner::best_of(const Course& course) {
+  const std::optional<size_t> leader = leader_of(course);
+  return leader ? std::optional(course.contest->variant(*leader)) : std::nullopt;
+}
+
 Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShape& shape) {
   Contest& contest = *course.contest;
   const std::optional<size_t> next = contest.next();
   if (!next) {
     if (++course.untimed > kMostUntimed) give_up_waiting(key, course, shape);
-    return {best_of(contest), 0};
+    return {best_of(course), 0};
   }
   const double best = std::min(contest.best_time(), course.reference);
   if (best == Contest::kNever) return start(key, std::nullopt, shape, 0);
@@ -193,7 +201,7 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
 void Tuner::give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape) {
   course.untimed = 0;
   course.decided = parts_.now();
-  if (!course.contest->leader()) {
+  if (!leader_of(course)) {
     course.contest = course.contest->anew();
     return;
   }
@@ -203,7 +211,7 @@ void Tuner::give_up_waiting(const GroupKey& key, Course& course, const BatchShap
 
 /// A reference that other work has made long would forbid trials for ever, so it is taken again.
 Tuner::Pick Tuner::without_trial(const GroupKey& key, Course& course, const BatchShape& shape) {
-  if (const std::optional<size_t> leader = course.contest->leader()) {
+  if (const std::optional<size_t> leader = leader_of(course)) {
     const Variant& variant = course.contest->variant(*leader);
     // Costs nothing, and shows whether it leads by luck.
     return course.contest->wants_times(*leader) ? start(key, variant, shape, 0) : Pick{variant, 0};

@@ -147,6 +147,8 @@ class Tuner {
   bool resume(Course& course, const TunedChoice& known, const BatchShape& shape);
   void refine(Course& course, const BatchShape& shape);
   std::vector<Variant> refinements_of(const BatchShape& shape, const Variant& variant) const;
+  static std::optional<size_t> leader_of(const Course& course);
+  static std::optional<Variant> best_of(const Course& course);
   Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
   void give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);

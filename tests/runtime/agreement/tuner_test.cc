@@ -64,6 +64,15 @@ TEST_CASE("A variant that has been lucky once does not stay when no more trials 
   CHECK(job.tuner().choices().empty());  // undecided: there is nothing left to pay more trials with
 }
 
+TEST_CASE("A variant that was tried once and was slower than the usual one is not used while the purse is empty") {
+  const Variant usual = six_variants().front();
+  TunedJob job(six_variants(), [&](const Variant& variant, uint64_t) { return variant == usual ? 0.1 : 0.6; });
+  const uint64_t bytes = 1024 * kMiB;  // 0.1 s, and 0.6 s otherwise
+  job.run(bytes, 2);                   // the reference
+  REQUIRE(job.run(bytes) != usual);
+  for (int i = 0; i < 60; ++i) CHECK(job.run(bytes) == usual);
+}
+
 TEST_CASE("A reference that other work has made long does not forbid trials for ever") {
   double factor = 1000;
   TunedJob job(six_variants(),
