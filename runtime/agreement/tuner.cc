@@ -247,8 +247,9 @@ Tuner::Pick Tuner::start(const GroupKey& key, std::optional<Variant> variant, co
   return {variant, last_trial_};
 }
 
-/// What the nearest size has chosen, for batches so large that the purse allows no trial.
+/// What the nearest size has chosen at this distance of the cores, for batches so large that the purse allows no trial.
 std::optional<Variant> Tuner::neighbour(const GroupKey& key, const Contest& contest) const {
+  const auto distance = static_cast<size_t>(groups_.at(key).distance);
   std::optional<Variant> nearest;
   int nearest_steps = 0;
   for (const auto& [other, group] : groups_) {
@@ -256,7 +257,7 @@ std::optional<Variant> Tuner::neighbour(const GroupKey& key, const Contest& cont
     const int steps = std::abs(int{batches.size} - int{key.second.size});
     batches.size = key.second.size;
     if (other.first != key.first || batches != key.second || (nearest && steps >= nearest_steps)) continue;
-    const Course& course = group.courses[static_cast<size_t>(group.distance)];
+    const Course& course = group.courses[distance];
     if (!course.contest || !course.contest->winner()) continue;
     const Variant& variant = course.contest->variant(*course.contest->winner());
     if (!contest.find(variant) && !contest.find(unrefined(variant))) continue;

@@ -47,6 +47,13 @@ TEST_CASE("A batch too long for the purse takes what the nearest size has chosen
   CHECK(job.trials() == trials + 1);  // the reference
 }
 
+TEST_CASE("A batch too long for the purse does not take what the nearest size has chosen at another distance") {
+  TunedJob job(six_variants(), index_cost);
+  job.run(8 * kMiB, 60);
+  job.distance(Distance::kFar);
+  CHECK(job.run(4096 * kMiB, 4) == six_variants().front());
+}
+
 TEST_CASE("A variant that has been lucky once does not stay when no more trials can be paid") {
   const Variant lucky = six_variants()[3];
   bool early = true;
