@@ -95,9 +95,10 @@ class TwoShot {
 /// Measures how far the cores are apart, between the first two chunks, when all members are here anyway: a measurement
 /// needs both sides at the same time.
 Status TwoShot::learn_distance() {
-  if (call_.count * static_cast<int64_t>(element_bytes_) < kMeasuredBytes) return {};
+  const int64_t bytes = call_.count * static_cast<int64_t>(element_bytes_);
+  if (bytes < kMeasuredBytes) return {};
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
-  mesh_.refresh_distance(call_.team->ranks, call_.stamp);
+  mesh_.refresh_distance(call_.team->ranks, call_.stamp, static_cast<uint64_t>(bytes));
   hint_ = store_hint(call_.choice.stores, mesh_);
   return {};
 }

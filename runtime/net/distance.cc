@@ -8,6 +8,7 @@
 #include "runtime/net/distance.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "runtime/base/deadline.h"
 
@@ -85,8 +86,9 @@ std::optional<nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std
   return fastest;
 }
 
-bool Distances::due(uint64_t first_stamp) {
-  return first_stamp < kEarlyStamps || mixed(first_stamp) % kMeasureEvery == 0;
+bool Distances::due(uint64_t first_stamp, uint64_t bytes) {
+  const uint64_t every = std::max<uint64_t>(1, kMeasureEvery >> std::min<uint64_t>(std::bit_width(bytes >> 21), 5));
+  return first_stamp < kEarlyStamps || mixed(first_stamp) % every == 0;
 }
 
 int Distances::partner(int index, int count, uint64_t first_stamp) {

@@ -42,8 +42,9 @@ class Distances {
 
   /// Returns true if the members of a batch measure at its start. The batch's first stamp decides, because every member
   /// knows it, whatever other process sets use the lane. Every batch at the beginning of an epoch measures, then one in
-  /// 32. Only a batch that takes 100 us or more should ask: then measuring costs under 0.1 % of its time.
-  static bool due(uint64_t first_stamp);
+  /// 32; of `bytes` from 2 MiB on one in 16, and so on up to each batch from 32 MiB on, because a wrong distance costs
+  /// long ones most. Only a batch that takes 100 us or more should ask: then measuring costs under 0.5 % of its time.
+  static bool due(uint64_t first_stamp, uint64_t bytes);
   /// Returns the member that measures with member `index` of `count` in this batch (indices into the same ascending
   /// list), or -1 if it has no partner. A rank can measure with one peer at a time; over the batches every pair meets,
   /// as in a round-robin tournament.

@@ -59,9 +59,10 @@ Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline)
   return {};
 }
 
-void Mesh::refresh_distance(std::span<const int> members, uint64_t first_stamp, const PingPongPlan& plan) {
+void Mesh::refresh_distance(std::span<const int> members, uint64_t first_stamp, uint64_t bytes,
+                            const PingPongPlan& plan) {
   // Every member computes the same pairs from the stamp, so partners meet without a message.
-  if (Distances::due(first_stamp)) {
+  if (Distances::due(first_stamp, bytes)) {
     const auto own = std::find(members.begin(), members.end(), rank_) - members.begin();
     const int partner = Distances::partner(static_cast<int>(own), static_cast<int>(members.size()), first_stamp);
     if (partner >= 0) {

@@ -88,7 +88,8 @@ class Mesh {
   /// All `members` of a batch over shared memory (ranks, ascending, all local, own included) call it once at its start.
   /// Measures the distance to one of them if the batch is due for it, which takes at most the plan's budget, and sets
   /// `distance`.
-  void refresh_distance(std::span<const int> members, uint64_t first_stamp, const PingPongPlan& plan = kQuickPingPong);
+  void refresh_distance(std::span<const int> members, uint64_t first_stamp, uint64_t bytes,
+                        const PingPongPlan& plan = kQuickPingPong);
   /// The distance of the farthest member at the last refresh: kFar if any is far, else kUnknown if any is unknown.
   Distance distance() const { return distance_; }
   /// For tests and measurements; holds until the next refresh.

@@ -63,12 +63,17 @@ TEST_CASE("partners agree on each other, and over the batches every pair meets")
   CHECK(met.size() == static_cast<size_t>(count * (count - 1) / 2));
 }
 
-TEST_CASE("after the start of an epoch one batch in 32 measures distances") {
-  CHECK(Distances::due(1));
-  int measuring = 0;
-  for (uint64_t stamp = 1'000'000; stamp < 1'320'000; ++stamp) measuring += Distances::due(stamp) ? 1 : 0;
-  CHECK(measuring > 9'000);
-  CHECK(measuring < 11'000);
+TEST_CASE("after the start of an epoch one batch in 32 measures distances, and the more the longer they are") {
+  CHECK(Distances::due(1, 1 << 20));
+  for (const auto& [mebibytes, every] :
+       std::vector<std::pair<uint64_t, int>>{{1, 32}, {2, 16}, {16, 2}, {32, 1}, {4096, 1}}) {
+    int measuring = 0;
+    for (uint64_t stamp = 1'000'000; stamp < 1'320'000; ++stamp) {
+      measuring += Distances::due(stamp, mebibytes << 20) ? 1 : 0;
+    }
+    CHECK(measuring > 288'000 / every);
+    CHECK(measuring <= 352'000 / every);
+  }
 }
 
 TEST_CASE("the farthest member decides, an unknown one before near ones, oneself never") {
@@ -98,13 +103,13 @@ TEST_CASE("the meshes of two ranks learn their distance in their first batch") {
   Mesh high(1, 0, segments, nullptr, abort, WaitStyle::kYield);
   const std::vector<int> members{0, 1};
 
-  std::thread other([&] { high.refresh_distance(members, 1, kPatientPingPong); });
-  low.refresh_distance(members, 1, kPatientPingPong);
+  std::thread other([&] { high.refresh_distance(members, 1, 0, kPatientPingPong); });
+  low.refresh_distance(members, 1, 0, kPatientPingPong);
   other.join();
   CHECK(low.distance() != Distance::kUnknown);
   CHECK(high.distance() != Distance::kUnknown);
   // Alone, a measurement gives up, and what is known stays.
-  low.refresh_distance(members, 2);
+  low.refresh_distance(members, 2, 0);
   CHECK(low.distance() != Distance::kUnknown);
 }
 
