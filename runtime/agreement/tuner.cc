@@ -166,7 +166,7 @@ void Tuner::refine(Course& course, const BatchShape& shape) {
   course.untimed = 0;
 }
 
-/// Empty while what is chosen without a tuner has been faster than the few that were tried so far.
+/// Returns nothing while the choice made without a tuner has been faster than the few variants tried so far.
 std::optional<size_t> Tuner::leader_of(const Course& course) {
   const Contest& contest = *course.contest;
   const std::optional<size_t> leader = contest.leader();

@@ -86,8 +86,8 @@ class Mesh {
   void ring(int rank) const { core::ring(words(rank).bell); }
 
   /// All `members` of a batch over shared memory (ranks, ascending, all local, own included) call it once at its start.
-  /// Measures the distance to one of them if the batch is due for it, which takes at most the plan's budget, and sets
-  /// `distance`.
+  /// Measures the distance to one of them if the batch is due for it by its `bytes`, which takes at most the plan's
+  /// budget, and sets `distance`. A member that gives other bytes than its partner may measure in vain.
   void refresh_distance(std::span<const int> members, uint64_t first_stamp, uint64_t bytes,
                         const PingPongPlan& plan = kQuickPingPong);
   /// The distance of the farthest member at the last refresh: kFar if any is far, else kUnknown if any is unknown.

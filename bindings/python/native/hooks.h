@@ -52,7 +52,7 @@ typedef struct {
   Py_ssize_t asleep;    /* bytes that are held, or were enqueued without waking the engine */
   Batch* held;          /* the current batch, or NULL */
   Py_ssize_t announces; /* set if Python is to be told of the next gradient, once */
-  Py_ssize_t alone;     /* set while gradients stay this rank's: hooks do nothing */
+  Py_ssize_t alone;     /* more than 0 while gradients stay this rank's, and hooks do nothing */
 } Step;
 
 /* One parameter, and its hook. */

@@ -273,3 +273,24 @@ def test_variables_of_other_frameworks_go_to_disk_too(tmp_path):
     ):
         with pytest.raises(ValueError, match=why):
             Variables(values, checkpoint=tmp_path, epoch=0)
+
+
+def test_a_warm_up_changes_nothing_of_a_state_that_others_may_take_for_its_commit_on_disk(tmp_path):
+    """A new worker with a commit of an earlier job may become the root. Without a folder the others' state replaces all."""
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1, momentum=0.5)
+    plain = object_state(tmp_path / "plain", step=5)
+    whole = TorchState(model=model, optimizer=optimizer, step=5, checkpoint=tmp_path / "whole")
+    before = copy.deepcopy(model.state_dict())
+
+    def take_step():
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        plain.step = whole.step = 1000
+
+    for state in (plain, whole):
+        state.register_warm_up_callbacks([take_step])
+        state._prepare()
+        assert state.step == 5
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(each.grad is None for each in model.parameters())

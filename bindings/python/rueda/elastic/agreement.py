@@ -131,10 +131,11 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
 
 
 def receivers(views: List[_View], root: int) -> Optional[Tuple[int, List[int]]]:
-    """The rank that sends models and optimizers, and it and the new ranks, if all others have them already: they are at one
-    commit, and nothing has changed since. The sender alone if nobody is new. None if the root sends, and all ranks receive.
+    """Returns the rank that sends models and optimizers, and a list of it and the new ranks, if all others have them already:
+    they are at one commit, and nothing has changed since. The list has the sender alone if nobody is new. Returns None if
+    the root sends, and all ranks receive.
 
-    The sender is on the host of as many new ranks as possible, because they share memory with it."""
+    The sender is on the host with the most new ranks, because they share memory with it."""
     others = [view for view in views if view.shared]
     alike = all(view.keeps and (view.progress, view.interrupted) == (others[0].progress, others[0].interrupted) for view in others)
     if not others or not alike:

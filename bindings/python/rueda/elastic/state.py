@@ -40,8 +40,8 @@ class State:
 
     def register_warm_up_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
         """Adds functions without arguments, which a new worker calls in their order while it waits outside of the running job.
-        The others are interrupted only after that. So they do not wait for what makes a first step slow: memory that no
-        process has used yet, compilation, the first batch of a data loader.
+        The others are interrupted only after that. So they do not wait for what makes a first step slow, such as memory
+        that no process has used yet, and compilation.
 
         What the functions do to the state's values, and to what its models and optimizers put into their state_dict(), is
         replaced by the others' state. They may not call collectives; the distributed optimizers of a TorchState step with
@@ -136,6 +136,11 @@ class State:
 
     def _prepare(self) -> None:
         """elastic.run calls this in a new worker that waits outside, before the others are interrupted for it."""
+        if self._warm_up_callbacks:
+            self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Calls the warm-up callbacks."""
         with newcomers.warming_up():
             _call_all("Warm-up", self._warm_up_callbacks, "while this new worker waited outside of the job")
 
@@ -237,10 +242,14 @@ class ObjectState(State):
             except Exception as error:  # load_state_dict() may raise anything
                 raise ValueError(f"{found.path} does not fit this state: {error}; give the state that wrote it, or another folder") from error
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        if self._warm_up_callbacks and self._standing.generation:  # commits of an earlier job may make this rank the root
-            self.restore()
+    def _warm_up(self) -> None:
+        super()._warm_up()
+        if self._standing.generation:  # commits of an earlier job may make this rank the root
+            self._undo_warm_up()
+
+    def _undo_warm_up(self) -> None:
+        """Goes back to the state before the callbacks."""
+        self.restore()
 
     def _write_commit(self) -> None:
         if self._checkpoints is not None and self._rank() == 0 and self._standing.commits % self._checkpoint_every == 0:

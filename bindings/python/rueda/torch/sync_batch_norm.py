@@ -93,8 +93,8 @@ class SyncBatchNorm(_BatchNorm):
     """torch.nn.BatchNorm1d, 2d and 3d with the mean and variance of all ranks' inputs [N, num_features, ...]; N may
     differ.
 
-    In evaluation, on one rank, and in the warm-up of a new worker of an elastic job, it is the ordinary layer. The gradients of weight and bias are this rank's part,
-    which a distributed optimizer reduces. Parameters: those of torch.nn.BatchNorm2d, and the process set; all its ranks
+    In evaluation, on one rank, and in the warm-up of a new worker of an elastic job, it is the ordinary layer. The
+    gradients of weight and bias are this rank's part, which a distributed optimizer reduces. Parameters: those of torch.nn.BatchNorm2d, and the process set; all its ranks
     call forward().
     """
 
@@ -126,9 +126,9 @@ class SyncBatchNorm(_BatchNorm):
         uses_batch = self.training or not self.track_running_stats
         if not uses_batch or self.process_set.size() in (None, 1):
             return super().forward(input)
-        if newcomers.warms_up():
-            return super().forward(input) if input.numel() > input.shape[1] else input  # one value has no variance; in a job others join it
         self._check_input_dim(input)
+        if newcomers.warms_up():  # a single value has no variance; in the job other ranks add theirs
+            return super().forward(input) if input.numel() > input.shape[1] else input
         output, mean, variance, count = _Normalize.apply(input, self.weight, self.bias, self.eps, self.process_set)
         if self.training and self.track_running_stats and float(count) > 0:
             self._track(mean, variance, count)

@@ -176,7 +176,7 @@ class TorchState(ObjectState):
 
     def _wants_sync(self) -> bool:
         # Each rank has buffers of its own, such as running means, and perhaps extra state.
-        models = [handler.value for handler in self._handlers.values() if isinstance(handler.value, torch.nn.Module)]
+        models = self._values_of(torch.nn.Module)
         own = any(next(model.buffers(), None) is not None or modules_with_extra(model) for model in models)
         return own or super()._wants_sync()
 
@@ -192,30 +192,35 @@ class TorchState(ObjectState):
             self._steps.leave()
 
     def _prepare(self) -> None:
-        if self._warm_up_callbacks:
-            self._warm_up()
+        super()._prepare()
         for handler in self._handlers.values():
             if handler._is_large and type(handler).__module__ == StateHandler.__module__:
                 handler.prepare()
 
     def _warm_up(self) -> None:
-        values = [handler.value for handler in self._handlers.values()]
-        optimizers = [value for value in values if isinstance(value, torch.optim.Optimizer)]
         with contextlib.ExitStack() as alone:
-            for optimizer in optimizers:
+            for optimizer in self._values_of(torch.optim.Optimizer):
                 alone.enter_context(stepping_alone(optimizer))
-            super(ObjectState, self)._prepare()
-        known = {each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]}
-        models = [value for value in values if isinstance(value, torch.nn.Module)]
-        drop_gradients((each for model in models for each in model.parameters() if each not in known), ())
+            super()._warm_up()
+        optimized = set(self._optimized())
+        models = self._values_of(torch.nn.Module)
+        drop_gradients((each for model in models for each in model.parameters() if each not in optimized), ())
         for handler in self._handlers.values():
             if isinstance(handler, ScalerStateHandler):
                 handler.reset()
-        if self._standing.generation:  # as in ObjectState, which would drop the gradients' memory
-            gradients = [(each, each.grad) for each in known]
-            self.restore()
-            for parameter, gradient in gradients:
-                parameter.grad = gradient
+
+    def _undo_warm_up(self) -> None:
+        gradients = [(each, each.grad) for each in self._optimized()]
+        super()._undo_warm_up()
+        for parameter, gradient in gradients:  # stepping_alone() zeroes them, and their memory stays
+            parameter.grad = gradient
+
+    def _values_of(self, kind: Any) -> List[Any]:
+        return [handler.value for handler in self._handlers.values() if isinstance(handler.value, kind)]
+
+    def _optimized(self) -> Iterator[torch.Tensor]:
+        """The parameters of the state's optimizers."""
+        return (each for optimizer in self._values_of(torch.optim.Optimizer) for group in optimizer.param_groups for each in group["params"])
 
     def _interrupted(self) -> None:
         if self._steps is not None:
