@@ -1,10 +1,11 @@
-"""A new worker makes the state that its optimizer will have, before it holds the others up."""
+"""A new worker makes the state that its optimizer will have, before it holds the others up. Callbacks are functions."""
 
 import copy
 
 import pytest
 import torch
 
+import rueda.torch as hvd
 from rueda.torch.elastic import first_step
 
 KINDS = [
@@ -74,3 +75,11 @@ def test_an_optimizer_whose_step_is_not_known_is_left_alone():
     for made in (Mine(model().parameters(), lr=0.1, momentum=0.9), torch.optim.ASGD(model().parameters()), torch.optim.LBFGS(model().parameters()), torch.optim.SparseAdam(model().parameters()),
                  torch.optim.SGD(model().parameters(), lr=0.1)):  # fmt: skip
         assert not first_step.make_state(made) and not made.state
+
+
+@pytest.mark.parametrize("wrong", [list, 3, [list, 3]])
+@pytest.mark.parametrize("kind", ["reset", "warm_up"])
+def test_callbacks_that_are_no_list_of_functions_are_refused_by_name(kind, wrong):
+    state = hvd.elastic.ObjectState(hvd.broadcast_object, hvd.rank)
+    with pytest.raises(TypeError, match=rf"^register_{kind}_callbacks\(.*\): give a list of functions without arguments"):
+        getattr(state, f"register_{kind}_callbacks")(wrong)

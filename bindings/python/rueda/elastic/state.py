@@ -3,7 +3,7 @@
 import copy
 import pickle
 import queue
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 from rueda import newcomers
 from rueda.arguments import whole_number
@@ -36,7 +36,7 @@ class State:
         """Adds functions without arguments, which run in their order whenever this process has joined the next plan, before
         its state is made equal to the others'. A worker that is new does not run them. If one raises, a note at the error
         names it."""
-        self._reset_callbacks.extend(callbacks)
+        self._reset_callbacks.extend(_functions("register_reset_callbacks", callbacks))
 
     def register_warm_up_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
         """Adds functions without arguments, which a new worker calls in their order while it waits outside of the running job.
@@ -47,7 +47,7 @@ class State:
         replaced by the others' state. They may not call collectives; the distributed optimizers of a TorchState step with
         this rank's gradients alone meanwhile. If one raises, a note at the error names it, and the worker fails outside of
         the job."""
-        self._warm_up_callbacks.extend(callbacks)
+        self._warm_up_callbacks.extend(_functions("register_warm_up_callbacks", callbacks))
 
     def on_reset(self) -> None:
         """Called when this process has joined the next plan: drops notices, which that plan has answered, then calls reset()
@@ -152,6 +152,14 @@ class State:
 
     def _begins(self) -> None:
         """elastic.run calls this when all ranks have the same state, and the function is about to run."""
+
+
+def _functions(called: str, callbacks: Any) -> List[Callable[[], Any]]:
+    """The functions of a list. Raises TypeError, which names what was called, if anything else was given."""
+    found = list(callbacks) if isinstance(callbacks, Iterable) else [None]
+    if not all(callable(each) for each in found):
+        raise TypeError(f"{called}({callbacks!r:.60}): give a list of functions without arguments, such as [function]")
+    return found
 
 
 def _call_all(kind: str, callbacks: Sequence[Callable[[], Any]], when: str) -> None:
