@@ -22,6 +22,9 @@ struct Codec {
   void (*encode)(Dtype from, double prescale, const std::byte* in, std::byte* out, int64_t count, StoreHint hint);
   /// out[i] = to(in[i]), the way back: `in` holds values of type wire(to).
   void (*decode)(Dtype to, const std::byte* in, std::byte* out, int64_t count, StoreHint hint);
+  /// Whether a value changes by nothing but the rounding to its wire type, so that a kernel may round it in a register
+  /// instead of encoding and decoding it.
+  bool only_rounds;
 };
 
 /// The codec of `id`; an id that is not in the table is a bug of the caller and ends the process.

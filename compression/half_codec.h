@@ -17,7 +17,7 @@ struct HalfCodec {
     cast(casts(best_isa()), CastTask{wire(to), to, 1.0, hint}, in, out, count);
   }
 
-  static constexpr Codec named(CodecId id, const char* name) { return {id, name, &wire, &encode, &decode}; }
+  static constexpr Codec named(CodecId id, const char* name) { return {id, name, &wire, &encode, &decode, true}; }
 };
 
 }  // namespace rueda::core

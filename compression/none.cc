@@ -17,6 +17,6 @@ void decode(Dtype to, const std::byte* in, std::byte* out, int64_t count, StoreH
 
 }  // namespace
 
-const Codec kNoneCodec{CodecId::kNone, "none", &wire, &encode, &decode};
+const Codec kNoneCodec{CodecId::kNone, "none", &wire, &encode, &decode, true};
 
 }  // namespace rueda::core

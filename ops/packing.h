@@ -9,6 +9,9 @@
 
 namespace rueda::core {
 
+/// Whether a float has 16 bits, so that partial sums travel in fp32.
+inline bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16; }
+
 /// How the elements of one batch travel (wire type, codec, scales, order of the sum), and the passes between its
 /// tensors and wire memory. Wire offsets count elements of the wire type. A value; borrows the call and its team.
 class Packing {
@@ -18,6 +21,8 @@ class Packing {
   size_t element_bytes() const { return size_of(wire_); }
   /// Whether an input travels with the bits it has in its tensor.
   bool as_is() const { return wire_ == call_.dtype && prescale_ == 1.0; }
+  /// Whether fp32 inputs travel rounded to 16 bits and unchanged otherwise, so that a kernel may do it in registers.
+  bool rounds() const { return codec_.only_rounds && call_.dtype == Dtype::kF32 && is_half(wire_) && prescale_ == 1.0; }
   /// Whether results are decoded on their way into a tensor.
   bool decodes() const { return wire_ != call_.dtype; }
   /// The reduction of one input per member, in the team's order.
@@ -62,9 +67,6 @@ inline StoreHint hint_for(size_t bytes, StoreHint hint) {
   constexpr size_t kShortestStreamBytes = 4096;
   return bytes < kShortestStreamBytes ? StoreHint::kPlain : hint;
 }
-
-/// Whether a float has 16 bits, so that partial sums travel in fp32.
-inline bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16; }
 
 /// Bytes on the wire of a batch of this shape.
 uint64_t wire_bytes(const BatchShape& shape);

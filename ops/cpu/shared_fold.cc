@@ -6,8 +6,8 @@
 //
 // The kernel writes two outputs itself: another member's with the given stores, the own with plain ones. Further ones
 // are copied from the own block; without them, one call of the kernel does a stretch of any length.
-// With a codec or a scale the inputs are encoded block by block, as they would travel, so that the bits are those of
-// every other algorithm.
+// Bits are those of every other algorithm: with fp16 or bf16 the kernel rounds fp32 in its registers; with any other
+// codec or a scale the inputs are encoded block by block, as they would travel.
 #include "ops/cpu/shared_fold.h"
 
 #include <algorithm>
@@ -21,19 +21,25 @@ constexpr int64_t kStretchBytes = 8192;
 }  // namespace
 
 SharedFold::SharedFold(const Call& call, size_t own, StoreHint hint)
-    : packing_(call), own_(own), hint_(hint), element_bytes_(size_of(call.dtype)) {
+    : packing_(call),
+      task_(packing_.task()),
+      in_registers_(packing_.as_is() || packing_.rounds()),
+      own_(own),
+      hint_(hint),
+      element_bytes_(size_of(call.dtype)) {
+  if (packing_.rounds()) task_.held_as_f32 = HeldAsF32::kAll;
   // A wire element is never longer than the tensor's own.
-  if (!packing_.as_is()) block_.resize((static_cast<size_t>(call.team->size()) + 1) * kStretchBytes);
+  if (!in_registers_) block_.resize((static_cast<size_t>(call.team->size()) + 1) * kStretchBytes);
 }
 
 void SharedFold::run(const MemberTensors& tensor, int64_t count) {
   in_ = tensor.in;
   out_ = tensor.out;
-  const bool whole = packing_.as_is() && out_.size() <= 2;
+  const bool whole = in_registers_ && out_.size() <= 2;
   const int64_t block = whole ? count : kStretchBytes / static_cast<int64_t>(element_bytes_);
   while (count > 0) {
     const int64_t length = std::min(block, count);
-    packing_.as_is() ? run_as_is(length) : run_encoded(length);
+    in_registers_ ? run_in_registers(length) : run_encoded(length);
     for (const std::byte*& in : in_) in += static_cast<size_t>(length) * element_bytes_;
     for (std::byte*& out : out_) out += static_cast<size_t>(length) * element_bytes_;
     count -= length;
@@ -48,13 +54,14 @@ StoreHint SharedFold::hint_of(int64_t count) const {
   return hint_for(static_cast<size_t>(count) * element_bytes_, hint_);
 }
 
-void SharedFold::run_as_is(int64_t count) {
+void SharedFold::run_in_registers(int64_t count) {
   const StoreHint hint = hint_of(count);
-  if (out_.size() == 1) return reduce(packing_.task(), in_, out_[0], StoreHint::kPlain, nullptr, count);
+  if (out_.size() == 1) return reduce(task_, in_, out_[0], StoreHint::kPlain, nullptr, count);
   const size_t other = (own_ + 1) % out_.size();
-  reduce(packing_.task(), in_, out_[other], hint, out_[own_], count);
+  reduce(task_, in_, out_[other], hint, out_[own_], count);
+  const int64_t bytes = count * static_cast<int64_t>(element_bytes_);
   for (size_t k = 0; k < out_.size(); ++k) {
-    if (k != own_ && k != other) packing_.decode(out_[own_], out_[k], count, hint);
+    if (k != own_ && k != other) codec(CodecId::kNone).decode(Dtype::kU8, out_[own_], out_[k], bytes, hint);
   }
 }
 
@@ -67,7 +74,7 @@ void SharedFold::run_encoded(int64_t count) {
     encoded[k] = to;
   }
   std::byte* const result = block_.data() + in_.size() * kStretchBytes;
-  reduce(packing_.task(), encoded, result, StoreHint::kPlain, nullptr, count);
+  reduce(task_, encoded, result, StoreHint::kPlain, nullptr, count);
   for (size_t k = 0; k < out_.size(); ++k) {
     packing_.decode(result, out_[k], count, k == own_ ? StoreHint::kPlain : hint);
   }

@@ -25,10 +25,12 @@ class SharedFold {
 
  private:
   StoreHint hint_of(int64_t count) const;
-  void run_as_is(int64_t count);
+  void run_in_registers(int64_t count);
   void run_encoded(int64_t count);
 
   Packing packing_;
+  ReduceTask task_;
+  bool in_registers_;  ///< the kernel reads and writes the tensors themselves
   size_t own_;
   StoreHint hint_;
   size_t element_bytes_;

@@ -42,17 +42,22 @@ class TwoShot {
       : call_(call),
         mesh_(mesh),
         packing_(call),
+        task_(packing_.task()),
         view_(call, mesh),
         chunks_(Chunks::of(call, packing_.element_bytes())),
         element_bytes_(packing_.element_bytes()),
         hint_(store_hint(call.choice.stores, mesh)),
         deadline_(deadline),
-        own_in_place_(packing_.as_is() && call.count * static_cast<int64_t>(element_bytes_) >=
-                                              kShortTensorBytes * static_cast<int64_t>(call.slices.size())),
+        own_in_place_((packing_.as_is() || packing_.rounds()) &&
+                      call.count * static_cast<int64_t>(element_bytes_) >=
+                          kShortTensorBytes * static_cast<int64_t>(call.slices.size())),
         packed_(packing_.cursor()),
         reduced_(packing_.cursor()),
         unpacked_(packing_.cursor()),
-        inputs_(static_cast<size_t>(view_.size())) {}
+        inputs_(static_cast<size_t>(view_.size())) {
+    task_.own = view_.index();
+    if (own_in_place_ && packing_.rounds()) task_.held_as_f32 = HeldAsF32::kOwn;
+  }
 
   Status run() {
     const int64_t number = chunks_.number();
@@ -82,6 +87,7 @@ class TwoShot {
   const Call& call_;
   Mesh& mesh_;
   Packing packing_;
+  ReduceTask task_;
   LaneView view_;
   Chunks chunks_;
   size_t element_bytes_;
@@ -148,13 +154,14 @@ void TwoShot::gather_inputs(int64_t chunk, int64_t begin) {
   for (int i = 0; i < view_.size(); ++i) inputs_[static_cast<size_t>(i)] = view_.input(i, chunk) + bytes(begin);
 }
 
-/// The own input is read from its tensor and the result goes to the result slot and the tensor in the same pass.
+/// The own input is read from its tensor and the result goes to the result slot and the tensor in the same pass. With
+/// fp16 or bf16 the kernel rounds both in its registers.
 void TwoShot::reduce_in_place(std::byte* out, int64_t count) {
   const auto self = static_cast<size_t>(view_.index());
   const PhaseScope reducing(call_.phases, WorkPhase::kReduce);  // of all pieces together
   reduced_.take(count, [&](const std::byte* in, std::byte* tensor, int64_t length) {
     inputs_[self] = in;
-    reduce(packing_.task(), inputs_, out, hint_, tensor, length);
+    reduce(task_, inputs_, out, hint_, tensor, length);
     for (const std::byte*& input : inputs_) input += bytes(length);
     out += bytes(length);
   });
@@ -165,7 +172,7 @@ void TwoShot::reduce_in_place(std::byte* out, int64_t count) {
 void TwoShot::reduce_gathered(int64_t chunk, ElementRange own) {
   std::byte* const result = view_.result(view_.index(), chunk) + bytes(own.begin);
   std::byte* const kept = view_.input(view_.index(), chunk) + bytes(own.begin);
-  reduce(packing_.task(), inputs_, result, hint_, kept, own.length());
+  reduce(task_, inputs_, result, hint_, kept, own.length());
   packing_.unpack(reduced_, own.length(), kept);
 }
 

@@ -16,6 +16,7 @@ struct FoldRun {
   std::byte* out = nullptr;
   std::byte* also = nullptr;
   int64_t count = 0;
+  int own = 0;           ///< KernelSet::own_rounded: the input in fp32
   double divisor = 1.0;  ///< 1: none
   double factor = 1.0;   ///< 1: none
   StoreHint hint = StoreHint::kPlain;
@@ -32,6 +33,10 @@ struct KernelSet {
   Isa isa;
   /// By dtype and fold; null if the fold is not defined. Divisor and factor are applied for floats and complex only.
   FoldFn fold[kDtypeCount][kFoldCount];
+  /// Of f16 and bf16 values that lie in memory as f32; null for other types.
+  FoldFn rounded[kDtypeCount][kFoldCount];
+  /// The same if only input `own` and `also` do.
+  FoldFn own_rounded[kDtypeCount][kFoldCount];
 };
 
 /// One set per file that builds one; `kernels` knows which of them a build has.

@@ -74,14 +74,14 @@ template <class Vectors, class L, class Step, int kRegisters, class Load>
   }
 }
 
-/// The bracket. `load(input, r)` reads register r of an input, an entry of `run.inputs`.
+/// The bracket. `load(i, r)` reads register r of input i of `run.inputs`.
 template <class Vectors, class L, class Step, int kRegisters, class Load>
 [[gnu::always_inline]] inline void fold_bracket(const FoldRun& run, typename L::Acc (&total)[kRegisters], Load load) {
-  const std::byte* const* input = run.inputs;
-  const auto load_member = [&](int k, int r) { return load(input[k], r); };
+  int first = 0;
+  const auto load_member = [&](int k, int r) { return load(first + k, r); };
   fold_group<Vectors, L, Step, kRegisters>(run.groups[0], total, load_member);
   for (int group = 1; group < run.group_count; ++group) {
-    input += run.groups[group - 1];
+    first += run.groups[group - 1];
     typename L::Acc partial[kRegisters];
     fold_group<Vectors, L, Step, kRegisters>(run.groups[group], partial, load_member);
     for (int r = 0; r < kRegisters; ++r) total[r] = Step::apply(total[r], partial[r]);
@@ -102,40 +102,59 @@ template <class Vectors, class L>
   return value;
 }
 
-template <class Vectors, class L, class Step, int kRegisters>
+template <class L>
+inline constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) /
+                                          sizeof(typename L::Scalar) / L::kScalars* L::kStride;
+
+/// Reads input i by `load`, which takes a kind of vectors and an address: Own's for the own one, L's for the others.
+template <class L, class Own, class Load>
+[[gnu::always_inline]] inline typename L::Acc load_input(const FoldRun& run, int i, Load load) {
+  if constexpr (!std::is_same_v<L, Own>) {
+    if (i == run.own) return load(Own{}, run.inputs[i]);
+  }
+  return load(L{}, run.inputs[i]);
+}
+
+template <class Vectors, class L, class Own, class Step, int kRegisters>
 [[gnu::always_inline]] inline void fold_registers(const FoldRun& run, int64_t first, bool past_cache) {
-  constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) / sizeof(typename L::Scalar) / L::kScalars * L::kStride;
-  const int64_t offset = first * L::kStride;
   typename L::Acc total[kRegisters];
-  fold_bracket<Vectors, L, Step, kRegisters>(
-      run, total, [offset](const std::byte* input, int r) { return L::load(input + offset + r * kRegisterBytes); });
+  fold_bracket<Vectors, L, Step, kRegisters>(run, total, [&run, first](int i, int r) {
+    return load_input<L, Own>(run, i, [first, r]<class In>(In, const std::byte* input) {
+      return In::load(input + first * In::kStride + r * kRegisterBytes<In>);
+    });
+  });
   for (int r = 0; r < kRegisters; ++r) total[r] = finish<Vectors, L>(run, total[r]);
-  std::byte* out = run.out + offset;
+  std::byte* out = run.out + first * L::kStride;
   if (past_cache) {
-    for (int r = 0; r < kRegisters; ++r) L::stream(out + r * kRegisterBytes, total[r]);
+    for (int r = 0; r < kRegisters; ++r) L::stream(out + r * kRegisterBytes<L>, total[r]);
   } else {
-    for (int r = 0; r < kRegisters; ++r) L::store(out + r * kRegisterBytes, total[r]);
+    for (int r = 0; r < kRegisters; ++r) L::store(out + r * kRegisterBytes<L>, total[r]);
   }
   if (run.also == nullptr) return;
-  for (int r = 0; r < kRegisters; ++r) L::store(run.also + offset + r * kRegisterBytes, total[r]);
+  std::byte* also = run.also + first * Own::kStride;
+  for (int r = 0; r < kRegisters; ++r) Own::store(also + r * kRegisterBytes<Own>, total[r]);
 }
 
 /// `n` elements, fewer than a register holds.
-template <class Vectors, class L, class Step>
+template <class Vectors, class L, class Own, class Step>
 [[gnu::always_inline]] inline void fold_part(const FoldRun& run, int64_t first, int64_t n) {
-  const int64_t offset = first * L::kStride;
   typename L::Acc total[1];
-  fold_bracket<Vectors, L, Step, 1>(
-      run, total, [offset, n](const std::byte* input, int) { return load_part<L>(input + offset, n); });
+  fold_bracket<Vectors, L, Step, 1>(run, total, [&run, first, n](int i, int) {
+    return load_input<L, Own>(run, i, [first, n]<class In>(In, const std::byte* input) {
+      return load_part<In>(input + first * In::kStride, n);
+    });
+  });
   total[0] = finish<Vectors, L>(run, total[0]);
-  store_part<L>(run.out + offset, total[0], n);
-  if (run.also != nullptr) store_part<L>(run.also + offset, total[0], n);
+  store_part<L>(run.out + first * L::kStride, total[0], n);
+  if (run.also != nullptr) store_part<Own>(run.also + first * Own::kStride, total[0], n);
 }
 
-template <class Vectors, class Element, template <class, class> class Step>
+/// `OwnElement` is that of input `own` and of `also`.
+template <class Vectors, class Element, template <class, class> class Step, class OwnElement = Element>
 void fold(const FoldRun& run) {
   constexpr int kElements = Vectors::kBytes / kAccBytes<Element>;
   using L = ElementVector<Vectors, Element, kElements>;
+  using Own = ElementVector<Vectors, OwnElement, kElements>;
   using S = Step<Vectors, typename L::Acc>;
   constexpr int kUnroll = 4;
   int64_t first = 0;
@@ -143,15 +162,17 @@ void fold(const FoldRun& run) {
   if (run.hint == StoreHint::kNonTemporal) {
     const int64_t head = elements_to_alignment<Vectors>(run.out, L::kStride, kElements * L::kStride);
     past_cache = head >= 0 && head < run.count;
-    if (past_cache && head > 0) fold_part<Vectors, L, S>(run, 0, head);
+    if (past_cache && head > 0) fold_part<Vectors, L, Own, S>(run, 0, head);
     if (past_cache) first = head;
   }
   constexpr int64_t kTogether = int64_t{kUnroll} * kElements;
   for (; first + kTogether <= run.count; first += kTogether) {
-    fold_registers<Vectors, L, S, kUnroll>(run, first, past_cache);
+    fold_registers<Vectors, L, Own, S, kUnroll>(run, first, past_cache);
   }
-  for (; first + kElements <= run.count; first += kElements) fold_registers<Vectors, L, S, 1>(run, first, past_cache);
-  if (first < run.count) fold_part<Vectors, L, S>(run, first, run.count - first);
+  for (; first + kElements <= run.count; first += kElements) {
+    fold_registers<Vectors, L, Own, S, 1>(run, first, past_cache);
+  }
+  if (first < run.count) fold_part<Vectors, L, Own, S>(run, first, run.count - first);
   if (past_cache) Vectors::fence();
 }
 
@@ -165,18 +186,27 @@ void fold_bits(const FoldRun& run) {
 
 /// Sums and products of integers are taken in the unsigned type, in which overflow wraps.
 template <class Vectors, class Compared, class Added = Compared>
-constexpr void fill_folds(KernelSet& set, Dtype dtype) {
-  FoldFn* folds = set.fold[static_cast<size_t>(dtype)];
+constexpr void fill_folds(FoldFn (&folds)[kFoldCount]) {
   folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Added, SumStep>;
   folds[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Compared, MinStep>;
   folds[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Compared, MaxStep>;
   folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Added, ProductStep>;
 }
 
+template <class Vectors, class Short>
+constexpr void fill_rounded_folds(KernelSet& set, Dtype dtype) {
+  fill_folds<Vectors, Rounded<Short>>(set.rounded[static_cast<size_t>(dtype)]);
+  FoldFn* folds = set.own_rounded[static_cast<size_t>(dtype)];
+  folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Short, SumStep, Rounded<Short>>;
+  folds[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Short, MinStep, Rounded<Short>>;
+  folds[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Short, MaxStep, Rounded<Short>>;
+  folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Short, ProductStep, Rounded<Short>>;
+}
+
 template <class Vectors, class Compared, class Added = Compared>
 constexpr void fill_integer_folds(KernelSet& set, Dtype dtype) {
-  fill_folds<Vectors, Compared, Added>(set, dtype);
-  FoldFn* folds = set.fold[static_cast<size_t>(dtype)];
+  FoldFn(&folds)[kFoldCount] = set.fold[static_cast<size_t>(dtype)];
+  fill_folds<Vectors, Compared, Added>(folds);
   folds[static_cast<size_t>(Fold::kAnd)] = &fold_bits<Vectors, AndStep, sizeof(Added)>;
   folds[static_cast<size_t>(Fold::kOr)] = &fold_bits<Vectors, OrStep, sizeof(Added)>;
   folds[static_cast<size_t>(Fold::kXor)] = &fold_bits<Vectors, XorStep, sizeof(Added)>;
@@ -202,7 +232,7 @@ constexpr void fill_truth_folds(KernelSet& set) {
 
 template <class Vectors>
 constexpr KernelSet make_kernels(Isa isa) {
-  KernelSet set{isa, {}};
+  KernelSet set{isa, {}, {}, {}};
   fill_integer_folds<Vectors, uint8_t>(set, Dtype::kU8);
   fill_integer_folds<Vectors, int8_t, uint8_t>(set, Dtype::kI8);
   fill_integer_folds<Vectors, uint16_t>(set, Dtype::kU16);
@@ -211,10 +241,12 @@ constexpr KernelSet make_kernels(Isa isa) {
   fill_integer_folds<Vectors, int32_t, uint32_t>(set, Dtype::kI32);
   fill_integer_folds<Vectors, uint64_t>(set, Dtype::kU64);
   fill_integer_folds<Vectors, int64_t, uint64_t>(set, Dtype::kI64);
-  fill_folds<Vectors, F16>(set, Dtype::kF16);
-  fill_folds<Vectors, Bf16>(set, Dtype::kBf16);
-  fill_folds<Vectors, float>(set, Dtype::kF32);
-  fill_folds<Vectors, double>(set, Dtype::kF64);
+  fill_folds<Vectors, F16>(set.fold[static_cast<size_t>(Dtype::kF16)]);
+  fill_folds<Vectors, Bf16>(set.fold[static_cast<size_t>(Dtype::kBf16)]);
+  fill_folds<Vectors, float>(set.fold[static_cast<size_t>(Dtype::kF32)]);
+  fill_folds<Vectors, double>(set.fold[static_cast<size_t>(Dtype::kF64)]);
+  fill_rounded_folds<Vectors, F16>(set, Dtype::kF16);
+  fill_rounded_folds<Vectors, Bf16>(set, Dtype::kBf16);
   fill_truth_folds<Vectors>(set);
   fill_complex_folds<Vectors, float>(set, Dtype::kC64);
   fill_complex_folds<Vectors, double>(set, Dtype::kC128);

@@ -4,7 +4,7 @@
 //   bool               one pass; no finish
 //   integers           one pass that wraps; averages and scaled sums go through exact_integers.cc, other scaled results
 //                      through a second pass
-//   16-bit floats      as floats: the kernels load them into fp32
+//   16-bit floats      as floats: the kernels load them into fp32; those held as fp32 are rounded in registers
 //
 // A task that is not defined ends the process here: agreement has refused it long before, so it is a bug.
 #include "ops/kernels/reduce.h"
@@ -42,6 +42,16 @@ bool power_of_two(int64_t value) { return (value & (value - 1)) == 0; }
 void check(const ReduceTask& task, size_t inputs) {
   if (inputs == 0 || !valid(task.dtype) || !why_undefined(task.op, task.dtype).empty()) std::abort();
   if (task.op == ReduceOp::kAverage && task.divisor < 1) std::abort();
+  if (task.held_as_f32 != HeldAsF32::kNone && task.dtype != Dtype::kF16 && task.dtype != Dtype::kBf16) std::abort();
+}
+
+const FoldFn (&folds_of(const KernelSet& set, HeldAsF32 held))[kDtypeCount][kFoldCount] {
+  switch (held) {
+    case HeldAsF32::kAll: return set.rounded;
+    case HeldAsF32::kOwn: return set.own_rounded;
+    case HeldAsF32::kNone: break;
+  }
+  return set.fold;
 }
 
 /// A division by a power of two equals the multiplication by its reciprocal to the bit and costs a tenth.
@@ -86,10 +96,11 @@ void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::b
   run.also = also;
   run.count = count;
   run.hint = hint;
+  run.own = task.own;
   const bool fractions = is_float(part_of(task.dtype));
   if (task.dtype != Dtype::kBool && !fractions) return reduce_integers(set, task, run, input_count);
   if (fractions) set_finish(task, run);
-  set.fold[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
+  folds_of(set, task.held_as_f32)[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
 }
 
 void reduce(const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out, StoreHint hint,

@@ -11,6 +11,14 @@
 
 namespace rueda::core {
 
+/// Which 16-bit values of a reduction lie in memory as f32. Such an input is rounded as it is read, such a result as it
+/// is written, to the bits of a cast before or behind the reduction (compression/cast.h).
+enum class HeldAsF32 : uint8_t {
+  kNone,
+  kAll,  ///< all inputs and results
+  kOwn,  ///< the own input and `also`
+};
+
 /// What to compute: out[i] = round(finish(fold of inputs[0][i], inputs[1][i], ...)).
 ///
 /// The fold is a bracket: a left fold inside each group of inputs, then a left fold over the groups' values, in the
@@ -35,6 +43,8 @@ struct ReduceTask {
   int64_t divisor = 1;          ///< average: the number of ranks, at least 1
   std::span<const int> groups;  ///< sizes of the bracket's groups, from 1, adding up to the inputs; if empty, one group
   PhaseLog* phases = nullptr;   ///< notes the time, unless null
+  HeldAsF32 held_as_f32 = HeldAsF32::kNone;  ///< f16 and bf16 only
+  int own = 0;                               ///< the own input
 };
 
 /// The kernels for `isa`; for one that this processor cannot run, those of the best it can.

@@ -25,6 +25,12 @@ struct Bool {
   uint8_t byte;
 };
 
+/// Marks an fp32 in memory that is rounded to a 16-bit float, F16 or Bf16, whenever it is read or written.
+template <class Short>
+struct Rounded {
+  float value;
+};
+
 /// Marks two adjacent numbers: real part, imaginary part.
 template <class Part>
 struct Complex {
@@ -88,6 +94,7 @@ struct ElementVector<Vectors, F16, kElements> {
   [[gnu::always_inline]] static void stream(std::byte* to, Acc value) {
     Vectors::stream(to, Vectors::narrow_f16(value));
   }
+  [[gnu::always_inline]] static Acc round(Acc value) { return Vectors::widen_f16(Vectors::narrow_f16(value)); }
 };
 
 template <class Vectors, int kElements>
@@ -101,17 +108,33 @@ struct ElementVector<Vectors, Bf16, kElements> {
   [[gnu::always_inline]] static Acc load(const std::byte* from) {
     return __builtin_bit_cast(Acc, __builtin_convertvector(load_raw<Raw>(from), Bits) << 16);
   }
-  [[gnu::always_inline]] static Raw narrow(Acc value) {
+  /// The upper halves hold the rounded values, the lower ones anything.
+  [[gnu::always_inline]] static Bits upper(Acc value) {
     const Bits bits = __builtin_bit_cast(Bits, value);
-    const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const Bits quiet = (bits >> 16) | 0x40u;
-    return __builtin_convertvector(value == value ? rounded : quiet, Raw);  // NOLINT(misc-redundant-expression)
+    const Bits rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const Bits quiet = bits | 0x400000u;
+    return value == value ? rounded : quiet;  // NOLINT(misc-redundant-expression): a NaN differs from itself
   }
+  [[gnu::always_inline]] static Raw narrow(Acc value) { return __builtin_convertvector(upper(value) >> 16, Raw); }
+  [[gnu::always_inline]] static Acc round(Acc value) { return __builtin_bit_cast(Acc, upper(value) & 0xffff0000u); }
   [[gnu::always_inline]] static void store(std::byte* to, Acc value) {
     const Raw raw = narrow(value);
     __builtin_memcpy(to, &raw, sizeof raw);
   }
   [[gnu::always_inline]] static void stream(std::byte* to, Acc value) { Vectors::stream(to, narrow(value)); }
+};
+
+template <class Vectors, class Short, int kElements>
+struct ElementVector<Vectors, Rounded<Short>, kElements> {
+  static constexpr int kStride = 4;
+  static constexpr int kScalars = 1;
+  using Scalar = float;
+  using Wide = ElementVector<Vectors, float, kElements>;
+  using Narrow = ElementVector<Vectors, Short, kElements>;
+  using Acc = typename Wide::Acc;
+  [[gnu::always_inline]] static Acc load(const std::byte* from) { return Narrow::round(Wide::load(from)); }
+  [[gnu::always_inline]] static void store(std::byte* to, Acc value) { Wide::store(to, Narrow::round(value)); }
+  [[gnu::always_inline]] static void stream(std::byte* to, Acc value) { Wide::stream(to, Narrow::round(value)); }
 };
 
 /// Bytes of one accumulator of an element.

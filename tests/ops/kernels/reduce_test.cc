@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/cast.h"
 #include "runtime/base/reduction.h"
 #include "tests/ops/kernels/reference.h"
 #include "tests/support/collective_case.h"
@@ -110,6 +111,36 @@ std::string try_shapes(const ReduceTask& task, int inputs) {
   return "";
 }
 
+Bytes cast_to(Dtype from, Dtype to, const std::byte* in, int64_t count) {
+  Bytes out(static_cast<size_t>(count) * size_of(to));
+  cast(casts(Isa::kGeneric), CastTask{from, to}, in, out.data(), count);
+  return out;
+}
+
+/// What `task` makes of fp32 inputs that are encoded first and decoded at the end.
+Bytes cast_and_reduced(const ReduceTask& task, std::span<const std::byte* const> inputs, int64_t count) {
+  std::vector<Bytes> encoded;
+  std::vector<const std::byte*> wire;
+  for (const std::byte* input : inputs) encoded.push_back(cast_to(Dtype::kF32, task.dtype, input, count));
+  for (const Bytes& values : encoded) wire.push_back(values.data());
+  return cast_to(task.dtype, Dtype::kF32, reduced(task, wire, count).data(), count);
+}
+
+/// The task with the second input and `also` held as fp32, and all else in 16 bits. "" or the first failure.
+std::string try_own(const KernelSet& set, ReduceTask task, Trial& trial, const Bytes& expected, int64_t count) {
+  std::vector<Bytes> encoded;
+  std::vector<const std::byte*> inputs;
+  for (const std::byte* input : trial.inputs()) encoded.push_back(cast_to(Dtype::kF32, task.dtype, input, count));
+  for (const Bytes& values : encoded) inputs.push_back(values.data());
+  inputs[1] = trial.inputs()[1];
+  task.held_as_f32 = HeldAsF32::kOwn;
+  task.own = 1;
+  Bytes out(static_cast<size_t>(count) * size_of(task.dtype));
+  reduce(set, task, inputs, out.data(), StoreHint::kNonTemporal, trial.also(), count);
+  if (out != cast_to(Dtype::kF32, task.dtype, expected.data(), count)) return "the 16-bit result differs";
+  return trial.difference(trial.also(), expected);
+}
+
 }  // namespace
 
 TEST_CASE("every kernel set computes what the definition says, to the bit, for each type, op, size and bracket") {
@@ -145,6 +176,35 @@ TEST_CASE("a reduction may overwrite any of its inputs, also with the second cop
           INFO(describe(isa, task, 3, kCount));
           CHECK(trial.difference(trial.input(1), expected) == "");
           CHECK(trial.difference(trial.input(2), expected) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("16-bit values held as fp32 are reduced to the bits of a cast, a reduction and a cast back") {
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBf16}) {
+    for (const ReduceOp op : kAllOps) {
+      ReduceTask task;
+      task.dtype = dtype;
+      task.op = op;
+      task.divisor = 3;
+      if (!why_undefined(op, dtype).empty()) continue;
+      for (const int64_t count : {1, 7, 31, 64, 1029}) {
+        task.postscale = count == 64 ? 0.3 : 1.0;
+        const Groups groups = count == 7 ? Groups{2, 1} : Groups{};
+        task.groups = groups;
+        Trial trial(Dtype::kF32, 3, count, 4);
+        task.held_as_f32 = HeldAsF32::kNone;
+        const Bytes expected = cast_and_reduced(task, trial.inputs(), count);
+        task.held_as_f32 = HeldAsF32::kAll;
+        for (const Isa isa : available_isas()) {
+          const StoreHint hint = count == 31 ? StoreHint::kPlain : StoreHint::kNonTemporal;
+          INFO(describe(isa, task, 3, count));
+          reduce(kernels(isa), task, trial.inputs(), trial.out(), hint, trial.also(), count);
+          CHECK(trial.difference(trial.out(), expected) == "");
+          CHECK(trial.difference(trial.also(), expected) == "");
+          CHECK(try_own(kernels(isa), task, trial, expected, count) == "");
         }
       }
     }
