@@ -18,12 +18,21 @@ struct Bracket {
   int group;
 };
 
-CollectiveCase rounding(Dtype dtype, CodecId codec, std::vector<int64_t> counts) {
+/// How values travel. Kernels round those that are not scaled on their way in.
+struct Way {
+  CodecId codec;
+  double prescale;
+};
+
+constexpr Way kWays[] = {
+    {CodecId::kNone, 1.0 / 3.0}, {CodecId::kFp16, 1.0 / 3.0}, {CodecId::kFp16, 1.0}, {CodecId::kBf16, 1.0}};
+
+CollectiveCase rounding(Dtype dtype, const Way& way, std::vector<int64_t> counts) {
   CollectiveCase test;
   test.dtype = dtype;
-  test.codec = codec;
+  test.codec = way.codec;
   test.op = ReduceOp::kAverage;
-  test.prescale = 1.0 / 3.0;
+  test.prescale = way.prescale;
   test.postscale = 1.7;
   test.counts = std::move(counts);
   test.values = CollectiveCase::Values::kRounding;
@@ -77,9 +86,9 @@ TEST_CASE("All canonical algorithms give all ranks the same bits, whoever owns a
     uint64_t stamp = 0;
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64, Dtype::kC64, Dtype::kC128}) {
       if (!kThorough && bracket.size > 8 && dtype != Dtype::kF16) continue;
-      for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
+      for (const Way& way : kWays) {
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5}, {3, 9001, 0, 17, 1, scaled_down(20000)}}) {
-          const CollectiveCase test = rounding(dtype, codec, counts);
+          const CollectiveCase test = rounding(dtype, way, counts);
           const Bytes expected = reference(test, bracket);
           for (const Algorithm& algorithm : algorithms()) {
             if (!algorithm.canonical || !may_serve(algorithm, test.shape(bracket.size))) continue;
@@ -97,9 +106,9 @@ TEST_CASE("All variants of a batch give all ranks the same bits") {
   for (const Bracket bracket : {Bracket{2, 2}, Bracket{4, 4}}) {
     TableRig rig(bracket.size);
     uint64_t stamp = 0;
-    for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
+    for (const Way& way : kWays) {
       for (const std::vector<int64_t>& counts : {std::vector<int64_t>{20'001}, {9'001, 0, 17, 1, 180'000}}) {
-        const CollectiveCase test = rounding(Dtype::kF32, codec, counts);
+        const CollectiveCase test = rounding(Dtype::kF32, way, counts);
         const Bytes expected = reference(test, bracket);
         const BatchShape shape = test.shape(bracket.size);
         const std::vector<Variant> variants = variants_of(algorithms(), Settings(), shape);
@@ -118,8 +127,8 @@ TEST_CASE("A reduce-scatter gives each rank the bits that an all-reduce would ha
   for (const Bracket bracket : {Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}}) {
     TableRig rig(bracket.size);
     uint64_t stamp = 0;
-    for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
-      CollectiveCase test = rounding(Dtype::kF32, codec, {20'001});
+    for (const Way& way : kWays) {
+      CollectiveCase test = rounding(Dtype::kF32, way, {20'001});
       const Bytes expected = reference(test, bracket);
       test.kind = OpKind::kReducescatter;
       for (const Algorithm& algorithm : algorithms()) {
@@ -142,7 +151,7 @@ TEST_CASE("A reduce-scatter gives each rank the bits that an all-reduce would ha
 }
 
 TEST_CASE("The bracket of the groups shows in the last bits of a sum") {
-  CollectiveCase test = rounding(Dtype::kF32, CodecId::kNone, {20000});
+  CollectiveCase test = rounding(Dtype::kF32, kWays[0], {20000});
   CHECK(reference(test, {8, 8}) != reference(test, {8, 2}));
 }
 
@@ -151,7 +160,7 @@ TEST_CASE("Algorithms that add in an order of their own still give all ranks the
     TableRig rig(size);
     uint64_t stamp = 0;
     for (const Algorithm& algorithm : algorithms()) {
-      const CollectiveCase test = rounding(Dtype::kF32, CodecId::kNone, {3, 9001, 0, 17});
+      const CollectiveCase test = rounding(Dtype::kF32, kWays[0], {3, 9001, 0, 17});
       if (algorithm.canonical || !may_serve(algorithm, test.shape(size))) continue;
       std::vector<Bytes> results(static_cast<size_t>(size));
       CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) -> Status {
