@@ -62,6 +62,8 @@ class Pool:
                 memory = ready.pop()
                 self._kept -= size
             else:
+                if self._used + self._kept + size > self._most_used:
+                    self._drop_all()
                 memory = _take(size)
             self._used += size
             self._most_used = max(self._most_used, self._used)

@@ -69,7 +69,7 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
     training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
     piece = shlex.join(["pieces.py", str(GUIDE), "0"])
-    programs = ["collectives.py 3", *training, "hooks.py", "refusals.py", "data_parallel.py", "parallelism.py", "staging.py", piece]
+    programs = ["collectives.py 3", *training, "hooks.py", "refusals.py", "data_parallel.py", "parallelism.py", "staging.py", "buckets.py", piece]
     output = torchrun("several.py", *programs, folder=folder)
 
     def count(program):
@@ -114,6 +114,10 @@ def test_data_parallel_wrappers_give_what_one_process_gives_whatever_they_are_to
 
 def test_staging_buffers_of_the_group_give_the_same_parameters_and_are_used_where_they_lie(ended):
     assert ended("staging.py") == 2
+
+
+def test_buckets_whose_gradients_are_views_move_into_shared_memory_and_no_others(ended):
+    assert ended("buckets.py") == 2
 
 
 def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives(ended):

@@ -20,6 +20,10 @@ def in_place():
     return sum(row["batches"] for row in hvd.stats()["algorithms"] if row["name"] == "shm_shared")
 
 
+def held_bytes():
+    return hvd.stats()["memory_bytes"]["shared_tensors"]
+
+
 def trained(from_group):
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.ReLU(), torch.nn.Linear(128, 128))
@@ -52,6 +56,11 @@ def check_pool():
         again = allocations.allocate(9_000, torch.float32)
     tensor_memory._take = take
     assert taken == [4 * 9_000]
+    held = held_bytes()
+    del again
+    gc.collect()
+    longer = allocations.allocate(1_000_000, torch.float32)  # the block that is kept goes, so that both are never held
+    assert held_bytes() - held < longer.numel() * 4, (held, held_bytes())
     assert not dist.group.WORLD.supports_tensor_alloc(torch.device("meta"))
 
 

@@ -12,5 +12,6 @@ on top of those after it:
     interrupts          Ctrl-C during a wait inside PyTorch
     devices             copies on the host of tensors on other devices
     group_arguments     the forms in which PyTorch passes arguments
+    bucket_memory       moves the buckets of DistributedDataParallel into memory that the ranks of a host share
     forward_works, built_in_hooks, older   what PyTorch, or some of its versions, needs on top
 """

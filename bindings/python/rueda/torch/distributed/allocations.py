@@ -4,6 +4,8 @@ FullyShardedDataParallel of torch.distributed.fsdp takes its staging buffers fro
 model.set_allocate_memory_from_process_group_for_comm(True).
 """
 
+from typing import Optional
+
 import torch
 
 from rueda import session
@@ -19,14 +21,18 @@ def serves(device: torch.device) -> bool:
     return torch.device(device).type == "cpu" and here is not None and here.local_size > 1
 
 
+def shared(count: int, dtype: torch.dtype) -> Optional[torch.Tensor]:
+    """Returns a tensor of `count` elements, at least one, with any content; None beyond the budget."""
+    try:
+        return torch.frombuffer(_pool.allocate(count * torch.empty(0, dtype=dtype).element_size()), dtype=dtype, count=count)
+    except CollectiveError:  # RUEDA_SHARED_TENSOR_BYTES is spent, or the session has ended
+        return None
+
+
 def allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Returns a tensor of `count` elements with any content. Beyond the budget it lies in private memory."""
-    if count > 0:
-        try:
-            return torch.frombuffer(_pool.allocate(count * torch.empty(0, dtype=dtype).element_size()), dtype=dtype, count=count)
-        except CollectiveError:  # RUEDA_SHARED_TENSOR_BYTES is spent, or the session has ended
-            pass
-    return torch.empty(count, dtype=dtype)
+    """As shared(). Beyond the budget the tensor lies in private memory."""
+    made = shared(count, dtype) if count > 0 else None
+    return torch.empty(count, dtype=dtype) if made is None else made
 
 
 def clone(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""DistributedDataParallel's built-in communication hooks over groups of this backend.
+"""DistributedDataParallel's reducers over groups of this backend, and their built-in communication hooks.
 
 PyTorch's own are C++ that takes the value of a work's future for a list of C++'s tensors, which the value of a future
 made in Python never is. So the reducer of such a group gets the hook in Python instead that computes the same:
@@ -12,6 +12,8 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import Reducer
 
+from rueda.torch.distributed import bucket_memory
+
 _groups: Any = weakref.WeakKeyDictionary()  # the group of each reducer over this backend
 
 
@@ -24,8 +26,8 @@ def _same_in_python(built_in: Any) -> Any:
 
 
 def install() -> None:
-    """Makes the registration of a built-in hook register the one in Python, if the reducer's group is of this backend.
-    """
+    """Makes the registration of a built-in hook register the one in Python, if the reducer's group is of this backend,
+    and lets the reducer's buckets move into shared memory."""
     made, register = Reducer.__init__, dist._register_builtin_comm_hook
     if hasattr(register, "serves_rueda"):
         return
@@ -36,6 +38,7 @@ def install() -> None:
         group = named.get("process_group", arguments[3] if len(arguments) > 3 else None)
         if isinstance(group, dist.ProcessGroup) and group.name() == "rueda":
             _groups[self] = group
+            bucket_memory.watch(self, named.get("params", arguments[0] if arguments else ()))
 
     @functools.wraps(register)
     def register_for_group(reducer: Any, comm_hook_type: Any) -> None:

@@ -17,7 +17,7 @@ from rueda.operations import ALLREDUCE, BROADCAST, RECV, REDUCE, SEND, encode_na
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.torch import graphs, placed
 from rueda.torch.asynchronous import start_group, start_in_place
-from rueda.torch.distributed import built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
+from rueda.torch.distributed import bucket_memory, built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_rows import RowsGroup
 from rueda.torch.distributed.meeting import StoreOfRankZero, join_job
@@ -112,6 +112,7 @@ class RuedaGroup(RowsGroup):
             if len(results) == 1 and results[0].is_sparse:
                 return self._sparse(name, results[0], op)
             if len(results) == 1:
+                bucket_memory.place(results[0])
                 return start_in_place(session.current(), encode_name(name), self._options(ALLREDUCE, op), results[0])
             return start_group(name, self._options(ALLREDUCE, op), results, True)
 

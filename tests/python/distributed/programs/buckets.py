@@ -1,0 +1,168 @@
+"""Buckets of DistributedDataParallel whose gradients are views of them: reduced in shared memory, with the parameters of one process.
+Usage: torchrun --nproc-per-node 2 ... buckets.py
+"""
+
+import contextlib
+import gc
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+from training_parts import close
+
+import rueda.torch as hvd
+from rueda.torch.distributed import bucket_memory
+
+torch.set_num_threads(1)
+STEPS, WIDTH = 6, 128  # a layer is long enough to be reduced in place
+UNUSED = 2  # the number of the layer that some steps leave out
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.in_backward = None  # called when the gradients of all layers but the first are there
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)])
+
+    def forward(self, inputs, without=None):
+        for number, layer in enumerate(self.layers):
+            inputs = inputs if number == without else torch.tanh(layer(inputs))
+            if number == 0 and self.in_backward is not None:
+                inputs.register_hook(lambda _: self.in_backward())
+        return inputs
+
+
+def in_place():
+    return sum(row["batches"] for row in hvd.stats()["algorithms"] if row["name"] == "shm_shared")
+
+
+def rows(step, rank):
+    return torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(100 * step + rank))
+
+
+def loss_of(model, step, rank, **how):
+    return model(rows(step, rank), **how).square().mean()
+
+
+def in_turn(step):
+    return step % 2 == 0
+
+
+def alone(backward):
+    """The parameters of one process that takes the steps of both ranks: backward(model, step, rank) for each."""
+    return trained(Model(), lambda model, step: [backward(model, step, rank) for rank in range(2)], in_turn, scale=0.5)
+
+
+def trained(model, gradients_of, drops, scale=1.0):
+    """drops(step): whether gradients are set to None before the step, and not to zeros."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * scale, momentum=0.5)
+    for step in range(STEPS):
+        optimizer.zero_grad(set_to_none=drops(step))
+        gradients_of(model, step)
+        optimizer.step()
+    return list(model.parameters())
+
+
+def usual(model, step, rank):
+    loss_of(model, step, rank).backward()
+
+
+def check(backward=usual, prepare=None, moves=True, views=True, drops=in_turn, **how):
+    """Trains with DDP, and compares the parameters and whether the buckets have moved."""
+    before = in_place()
+    ddp = DistributedDataParallel(Model(), gradient_as_bucket_view=views, **{"bucket_cap_mb": 0.15, **how})
+    if prepare is not None:
+        prepare(ddp)
+    found = trained(ddp, lambda model, step: backward(model, step, dist.get_rank()), drops)
+    assert close(found, alone(backward)), (views, how)
+    memories = {each.grad.untyped_storage().data_ptr() for each in ddp.parameters()}
+    assert memories & bucket_memory._placed == (memories if moves else set()), (views, how)
+    assert not moves or in_place() > before
+
+
+def unsynchronized(model, step, rank):
+    with model.no_sync() if isinstance(model, DistributedDataParallel) else contextlib.nullcontext():
+        usual(model, step, rank)
+
+
+def check_several_passes():
+    def twice(model, step, rank):
+        unsynchronized(model, step, rank)
+        usual(model, step + 50, rank)
+
+    check(twice)
+
+
+def check_unused_parameters():
+    def some(model, step, rank):
+        loss_of(model, step, rank, without=UNUSED if step in (2, 4) else None).backward()
+
+    check(some, find_unused_parameters=True)
+
+
+def check_hooks():
+    """A hook that holds another tensor over the bucket's memory keeps the bucket where it is."""
+
+    def hook(_, bucket):
+        flat = bucket.buffer().view(-1, WIDTH)
+        dist.all_reduce(bucket.buffer(), op=dist.ReduceOp.AVG)
+        future = torch.futures.Future()
+        future.set_result(flat.view(-1))
+        return future
+
+    check(prepare=lambda ddp: ddp.register_comm_hook(None, hook), moves=False)
+    check(prepare=lambda ddp: ddp.register_comm_hook(None, allreduce_hook))
+
+
+def check_gradients_that_are_no_views_of_the_bucket():
+    """A gradient that the program has replaced by another tensor over the same memory does not move, and so the bucket stays."""
+
+    def replaced(model, step, rank):
+        unsynchronized(model, step, rank)
+        for each in model.parameters():
+            each.grad = each.grad.detach()
+        usual(model, step + 50, rank)
+
+    check(replaced, moves=False)
+
+
+def check_memory_that_something_else_uses():
+    """In the middle of each backward pass the program keeps arrays or parts of a gradient. They show it as long as it lies there."""
+    for kept_of in (lambda gradient: gradient.numpy(), lambda gradient: gradient[1:], lambda gradient: gradient.detach()):
+        kept = []
+
+        def prepare(ddp, kept=kept, kept_of=kept_of):
+            ddp.module.in_backward = lambda: kept.append(kept_of(ddp.module.layers[2].weight.grad))
+
+        check(prepare=prepare, moves=False, bucket_cap_mb=1)
+        assert len(kept) == STEPS
+
+
+def check_tensors_of_a_program_stay():
+    tensor = torch.full((WIDTH * WIDTH,), float(dist.get_rank()))
+    address = tensor.data_ptr()
+    for _ in range(3):
+        dist.all_reduce(tensor)
+    assert tensor.data_ptr() == address
+
+
+def check_nothing_is_left():
+    gc.collect()
+    assert not bucket_memory._reducers, list(bucket_memory._reducers)
+
+
+if __name__ == "__main__":
+    dist.init_process_group("rueda")
+    check()
+    check(views=False, moves=False)
+    check(static_graph=True)
+    check_several_passes()
+    check_unused_parameters()
+    check_hooks()
+    check_gradients_that_are_no_views_of_the_bucket()
+    check_memory_that_something_else_uses()
+    check_tensors_of_a_program_stay()
+    check_nothing_is_left()
+    dist.destroy_process_group()
