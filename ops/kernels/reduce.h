@@ -16,7 +16,7 @@ namespace rueda::core {
 enum class HeldAsF32 : uint8_t {
   kNone,
   kAll,  ///< all inputs and results
-  kOwn,  ///< the own input and `also`
+  kOwn,  ///< one input, `ReduceTask::own`, and the second result, `also`
 };
 
 /// What to compute: out[i] = round(finish(fold of inputs[0][i], inputs[1][i], ...)).
@@ -44,7 +44,7 @@ struct ReduceTask {
   std::span<const int> groups;  ///< sizes of the bracket's groups, from 1, adding up to the inputs; if empty, one group
   PhaseLog* phases = nullptr;   ///< notes the time, unless null
   HeldAsF32 held_as_f32 = HeldAsF32::kNone;  ///< f16 and bf16 only
-  int own = 0;                               ///< the own input
+  int own = 0;                               ///< index of the input that kOwn means
 };
 
 /// The kernels for `isa`; for one that this processor cannot run, those of the best it can.

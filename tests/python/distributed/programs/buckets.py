@@ -7,6 +7,7 @@ import gc
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 from training_parts import close
@@ -36,6 +37,10 @@ class Model(torch.nn.Module):
 
 def in_place():
     return sum(row["batches"] for row in hvd.stats()["algorithms"] if row["name"] == "shm_shared")
+
+
+def held():
+    return hvd.stats()["memory_bytes"]["shared_tensors"]
 
 
 def rows(step, rank):
@@ -69,7 +74,7 @@ def usual(model, step, rank):
     loss_of(model, step, rank).backward()
 
 
-def check(backward=usual, prepare=None, moves=True, views=True, drops=in_turn, **how):
+def check(backward=usual, prepare=None, moves=True, views=True, drops=in_turn, in_place_too=True, **how):
     """Trains with DDP, and compares the parameters and whether the buckets have moved."""
     before = in_place()
     ddp = DistributedDataParallel(Model(), gradient_as_bucket_view=views, **{"bucket_cap_mb": 0.15, **how})
@@ -79,7 +84,7 @@ def check(backward=usual, prepare=None, moves=True, views=True, drops=in_turn, *
     assert close(found, alone(backward)), (views, how)
     memories = {each.grad.untyped_storage().data_ptr() for each in ddp.parameters()}
     assert memories & bucket_memory._placed == (memories if moves else set()), (views, how)
-    assert not moves or in_place() > before
+    assert not moves or (in_place() > before) == in_place_too
 
 
 def unsynchronized(model, step, rank):
@@ -106,13 +111,14 @@ def check_hooks():
     """A hook that holds another tensor over the bucket's memory keeps the bucket where it is."""
 
     def hook(_, bucket):
-        flat = bucket.buffer().view(-1, WIDTH)
+        flat = holds(bucket.buffer())
         dist.all_reduce(bucket.buffer(), op=dist.ReduceOp.AVG)
         future = torch.futures.Future()
-        future.set_result(flat.view(-1))
+        future.set_result(flat.view(-1) if isinstance(flat, torch.Tensor) else bucket.buffer())
         return future
 
-    check(prepare=lambda ddp: ddp.register_comm_hook(None, hook), moves=False)
+    for holds in (lambda buffer: buffer.view(-1, WIDTH), lambda buffer: buffer.untyped_storage()):
+        check(prepare=lambda ddp: ddp.register_comm_hook(None, hook), moves=False, bucket_cap_mb=1)
     check(prepare=lambda ddp: ddp.register_comm_hook(None, allreduce_hook))
 
 
@@ -140,6 +146,49 @@ def check_memory_that_something_else_uses():
         assert len(kept) == STEPS
 
 
+def check_one_rank_alone_moves():
+    """Rank 1 keeps an array, so the batches of both go the usual way."""
+
+    def prepare(ddp):
+        if dist.get_rank() == 1:
+            kept = []
+            ddp.module.in_backward = lambda: kept.append(ddp.module.layers[2].weight.grad.numpy())
+
+    check(prepare=prepare, moves=dist.get_rank() == 0, in_place_too=False, bucket_cap_mb=1)
+
+
+def check_many_other_tensors_before():
+    other = torch.ones(WIDTH * WIDTH)
+    check(prepare=lambda ddp: [dist.all_reduce(other) for _ in range(100)])
+
+
+def check_uneven_inputs():
+    """Rank 1 takes two steps more than rank 0, alone, and both have the parameters of the one that went on."""
+    ddp = DistributedDataParallel(Model(), gradient_as_bucket_view=True, bucket_cap_mb=0.15)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    with Join([ddp]):
+        for step in range(3 + 2 * dist.get_rank()):
+            optimizer.zero_grad()
+            usual(ddp, step, dist.get_rank())
+            optimizer.step()
+    everyones = [torch.zeros(2, WIDTH) for _ in range(2)]
+    dist.all_gather(everyones, torch.stack([ddp.module.layers[2].bias.detach(), ddp.module.layers[0].bias.detach()]))
+    assert torch.equal(*everyones)
+
+
+def check_memory_goes_with_the_model():
+    gc.collect()
+    before = held()
+    ddp = DistributedDataParallel(Model(), gradient_as_bucket_view=True)
+    for step in range(3):
+        usual(ddp, step, dist.get_rank())
+    bytes_of_gradients = sum(each.grad.nbytes for each in ddp.parameters())
+    assert bytes_of_gradients <= held() - before < 1.5 * bytes_of_gradients, (before, held(), bytes_of_gradients)
+    del ddp
+    gc.collect()
+    assert held() == before, (before, held())
+
+
 def check_tensors_of_a_program_stay():
     tensor = torch.full((WIDTH * WIDTH,), float(dist.get_rank()))
     address = tensor.data_ptr()
@@ -164,6 +213,10 @@ if __name__ == "__main__":
     check_hooks()
     check_gradients_that_are_no_views_of_the_bucket()
     check_memory_that_something_else_uses()
+    check_one_rank_alone_moves()
+    check_many_other_tensors_before()
+    check_uneven_inputs()
+    check_memory_goes_with_the_model()
     check_tensors_of_a_program_stay()
     assert watched() <= before
     dist.destroy_process_group()

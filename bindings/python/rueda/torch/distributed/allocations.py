@@ -10,7 +10,7 @@ import torch
 
 from rueda import session
 from rueda.errors import CollectiveError
-from rueda.tensor_memory import Pool
+from rueda.tensor_memory import Pool, allocate_shared
 
 _pool = Pool()
 
@@ -21,18 +21,28 @@ def serves(device: torch.device) -> bool:
     return torch.device(device).type == "cpu" and here is not None and here.local_size > 1
 
 
-def shared(count: int, dtype: torch.dtype) -> Optional[torch.Tensor]:
-    """Returns a tensor of `count` elements, at least one, with any content; None beyond the budget."""
+def lasting(count: int, dtype: torch.dtype) -> Optional[torch.Tensor]:
+    """Returns a tensor of `count` elements, at least one, with any content, whose memory is given back at its end; None if
+    there is no shared memory for it."""
     try:
-        return torch.frombuffer(_pool.allocate(count * torch.empty(0, dtype=dtype).element_size()), dtype=dtype, count=count)
-    except CollectiveError:  # RUEDA_SHARED_TENSOR_BYTES is spent, or the session has ended
+        memory = allocate_shared(_bytes_of(count, dtype))
+    except CollectiveError:  # RUEDA_SHARED_TENSOR_BYTES is spent
         return None
+    return None if memory is None else torch.frombuffer(memory, dtype=dtype, count=count)
 
 
 def allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """As shared(). Beyond the budget the tensor lies in private memory."""
-    made = shared(count, dtype) if count > 0 else None
-    return torch.empty(count, dtype=dtype) if made is None else made
+    """Returns a tensor of `count` elements with any content, of the pool. Beyond the budget it lies in private memory."""
+    if count > 0:
+        try:
+            return torch.frombuffer(_pool.allocate(_bytes_of(count, dtype)), dtype=dtype, count=count)
+        except CollectiveError:  # RUEDA_SHARED_TENSOR_BYTES is spent, or the session has ended
+            pass
+    return torch.empty(count, dtype=dtype)
+
+
+def _bytes_of(count: int, dtype: torch.dtype) -> int:
+    return count * torch.empty(0, dtype=dtype).element_size()
 
 
 def clone(tensor: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,8 @@ def install() -> None:
         group = named.get("process_group", arguments[3] if len(arguments) > 3 else None)
         if isinstance(group, dist.ProcessGroup) and group.name() == "rueda":
             _groups[self] = group
-            bucket_memory.watch(self, named.get("params", arguments[0] if arguments else ()))
+            if named.get("gradient_as_bucket_view", len(arguments) > 7 and arguments[7]):
+                bucket_memory.watch(self, named.get("params", arguments[0] if arguments else ()))
 
     @functools.wraps(register)
     def register_for_group(reducer: Any, comm_hook_type: Any) -> None:
