@@ -16,7 +16,7 @@ struct FoldRun {
   std::byte* out = nullptr;
   std::byte* also = nullptr;
   int64_t count = 0;
-  int own = 0;           ///< KernelSet::own_rounded: the input in fp32
+  int own = 0;           ///< index of the input that lies in memory as f32, for KernelSet::own_rounded
   double divisor = 1.0;  ///< 1: none
   double factor = 1.0;   ///< 1: none
   StoreHint hint = StoreHint::kPlain;
@@ -35,7 +35,7 @@ struct KernelSet {
   FoldFn fold[kDtypeCount][kFoldCount];
   /// Of f16 and bf16 values that lie in memory as f32; null for other types.
   FoldFn rounded[kDtypeCount][kFoldCount];
-  /// The same if only input `own` and `also` do.
+  /// Of f16 and bf16 values, of which input `own` and the result at `also` lie in memory as f32.
   FoldFn own_rounded[kDtypeCount][kFoldCount];
 };
 

@@ -106,7 +106,7 @@ template <class L>
 inline constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) /
                                           sizeof(typename L::Scalar) / L::kScalars* L::kStride;
 
-/// Reads input i by `load`, which takes a kind of vectors and an address: Own's for the own one, L's for the others.
+/// Reads input i by `load(kind, address)`. The kind of vectors is Own for input `run.own`, and L for the others.
 template <class L, class Own, class Load>
 [[gnu::always_inline]] inline typename L::Acc load_input(const FoldRun& run, int i, Load load) {
   if constexpr (!std::is_same_v<L, Own>) {
