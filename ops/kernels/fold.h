@@ -35,7 +35,7 @@ struct KernelSet {
   FoldFn fold[kDtypeCount][kFoldCount];
   /// Of f16 and bf16 values that lie in memory as f32; null for other types.
   FoldFn rounded[kDtypeCount][kFoldCount];
-  /// Of f16 and bf16 values, of which input `own` and the result at `also` lie in memory as f32.
+  /// Of f16 and bf16 values. Only those of input `own` and of the result at `also` lie in memory as f32.
   FoldFn own_rounded[kDtypeCount][kFoldCount];
 };
 
