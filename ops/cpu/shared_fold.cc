@@ -6,8 +6,8 @@
 //
 // The kernel writes two outputs itself: another member's with the given stores, the own with plain ones. Further ones
 // are copied from the own block; without them, one call of the kernel does a stretch of any length.
-// Bits are those of every other algorithm: with fp16 or bf16 the kernel rounds fp32 in its registers; with any other
-// codec or a scale the inputs are encoded block by block, as they would travel.
+// Bits are those of every other algorithm. With fp16 or bf16 the kernel rounds fp32 in its registers. Inputs that are
+// scaled, or travel with fewer bits in any other way, are encoded block by block, as they would travel.
 #include "ops/cpu/shared_fold.h"
 
 #include <algorithm>

@@ -55,8 +55,9 @@ class TwoShot {
         reduced_(packing_.cursor()),
         unpacked_(packing_.cursor()),
         inputs_(static_cast<size_t>(view_.size())) {
+    if (!own_in_place_ || !packing_.rounds()) return;
+    task_.held_as_f32 = HeldAsF32::kOwn;
     task_.own = view_.index();
-    if (own_in_place_ && packing_.rounds()) task_.held_as_f32 = HeldAsF32::kOwn;
   }
 
   Status run() {

@@ -103,8 +103,8 @@ template <class Vectors, class L>
 }
 
 template <class L>
-inline constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) /
-                                          sizeof(typename L::Scalar) / L::kScalars* L::kStride;
+inline constexpr int64_t kRegisterBytes = int64_t{L::kStride} *
+                                          (sizeof(typename L::Acc) / sizeof(typename L::Scalar) / L::kScalars);
 
 /// Reads input i by `load(kind, address)`. The kind of vectors is Own for input `run.own`, and L for the others.
 template <class L, class Own, class Load>
@@ -185,22 +185,20 @@ void fold_bits(const FoldRun& run) {
 }
 
 /// Sums and products of integers are taken in the unsigned type, in which overflow wraps.
-template <class Vectors, class Compared, class Added = Compared>
+/// OwnCompared and OwnAdded are the element types of input `own` and of `also`.
+template <class Vectors, class Compared, class Added = Compared, class OwnCompared = Compared, class OwnAdded = Added>
 constexpr void fill_folds(FoldFn (&folds)[kFoldCount]) {
-  folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Added, SumStep>;
-  folds[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Compared, MinStep>;
-  folds[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Compared, MaxStep>;
-  folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Added, ProductStep>;
+  folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Added, SumStep, OwnAdded>;
+  folds[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Compared, MinStep, OwnCompared>;
+  folds[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Compared, MaxStep, OwnCompared>;
+  folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Added, ProductStep, OwnAdded>;
 }
 
 template <class Vectors, class Short>
 constexpr void fill_rounded_folds(KernelSet& set, Dtype dtype) {
-  fill_folds<Vectors, Rounded<Short>>(set.rounded[static_cast<size_t>(dtype)]);
-  FoldFn* folds = set.own_rounded[static_cast<size_t>(dtype)];
-  folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Short, SumStep, Rounded<Short>>;
-  folds[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Short, MinStep, Rounded<Short>>;
-  folds[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Short, MaxStep, Rounded<Short>>;
-  folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Short, ProductStep, Rounded<Short>>;
+  using Wide = Rounded<Short>;
+  fill_folds<Vectors, Wide>(set.rounded[static_cast<size_t>(dtype)]);
+  fill_folds<Vectors, Short, Short, Wide, Wide>(set.own_rounded[static_cast<size_t>(dtype)]);
 }
 
 template <class Vectors, class Compared, class Added = Compared>

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-from elastic_jobs import PARTS, flags, require_trained, told  # noqa: E402
+from elastic_jobs import PARTS, flags, require_trained, require_warmed_up  # noqa: E402
 
 # The gradient of the kernel is the input, so a step of two ranks takes 2 from it, and one of a rank alone 1.
 JOB = """
@@ -55,8 +55,5 @@ train(state)
 @pytest.mark.short
 def test_a_new_worker_traces_its_step_outside_and_takes_the_others_state(run_script):
     done = run_script(PARTS + JOB, *flags(1), ranks=1)
-    (warmed,) = told(done, "warmed up")
-    assert warmed["worker"] == 1 and warmed["kernel"] == [-7.0] * 3, done.out + done.err
-    (refused,) = told(done, "refused")
-    assert refused["call"] == "step" and "a compiled operation: this process is a new worker" in refused["why"], refused
+    require_warmed_up(done, kernel=[-7.0] * 3)
     require_trained(done, steps=[2, 4], kernel=[-10.0] * 3, iterations=6, traced=1)

@@ -60,3 +60,11 @@ def require_trained(done, in_plan=2, **values):
     """Both workers have trained together in this plan, and no round failed before; each has told these values."""
     trained = sorted(told(done, "trained"), key=lambda line: line["worker"])
     assert trained == [dict(what="trained", worker=worker, plan=in_plan, **values) for worker in (0, 1)], done.out + done.err
+
+
+def require_warmed_up(done, **values):
+    """The new worker has told these values in its warm-up, and was refused there to take a step with others, which is compiled."""
+    (warmed,) = told(done, "warmed up")
+    assert warmed == {**warmed, "worker": 1, **values}, done.out + done.err
+    (refused,) = told(done, "refused")
+    assert refused["call"] == "step" and f"a compiled operation: {REFUSED}" in refused["why"], refused

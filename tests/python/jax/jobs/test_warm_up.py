@@ -7,7 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
-from elastic_jobs import PARTS, flags, require_trained, told  # noqa: E402
+from elastic_jobs import PARTS, flags, require_trained, require_warmed_up  # noqa: E402
 
 JOB = """
 import rueda.numpy
@@ -50,8 +50,5 @@ train(state)
 @pytest.mark.short
 def test_a_new_worker_compiles_its_step_outside_and_takes_the_others_state(run_jax):
     done = run_jax(PARTS + JOB, *flags(1), ranks=1)
-    (warmed,) = told(done, "warmed up")
-    assert warmed["worker"] == 1 and warmed["weights"] == [-7.0] * 3, done.out + done.err
-    (refused,) = told(done, "refused")
-    assert refused["call"] == "step" and "a compiled operation: this process is a new worker" in refused["why"], refused
+    require_warmed_up(done, weights=[-7.0] * 3)
     require_trained(done, steps=[2, 4], weights=[-10.0] * 3, traced=1)
