@@ -185,7 +185,8 @@ TEST_CASE("Memory outlives its session, is freed once, and a wrong call says wha
     rueda_memory memory{};
     expect_code(rueda_memory_allocate(session, 1, nullptr), RUEDA_INVALID_ARGUMENT, "no memory struct");
     expect_code(rueda_memory_allocate(session, 1, &memory), RUEDA_INVALID_ARGUMENT, "no struct_size");
-    expect_code(rueda_memory_allocate(nullptr, 1, &kept), RUEDA_NOT_INITIALIZED, "no session");
+    memory.struct_size = sizeof memory;
+    expect_code(rueda_memory_allocate(nullptr, 1, &memory), RUEDA_NOT_INITIALIZED, "no session");
     if (rank == 0) expect_code(rueda_memory_allocate(session, 10'000, &kept), RUEDA_OK, "allocate");
   });
   REQUIRE(kept.bytes >= 10'000);
