@@ -196,9 +196,9 @@ constexpr void fill_folds(FoldFn (&folds)[kFoldCount]) {
 
 template <class Vectors, class Short>
 constexpr void fill_rounded_folds(KernelSet& set, Dtype dtype) {
-  using Wide = Rounded<Short>;
-  fill_folds<Vectors, Wide>(set.rounded[static_cast<size_t>(dtype)]);
-  fill_folds<Vectors, Short, Short, Wide, Wide>(set.own_rounded[static_cast<size_t>(dtype)]);
+  using RoundedShort = Rounded<Short>;
+  fill_folds<Vectors, RoundedShort>(set.rounded[static_cast<size_t>(dtype)]);
+  fill_folds<Vectors, Short, Short, RoundedShort, RoundedShort>(set.own_rounded[static_cast<size_t>(dtype)]);
 }
 
 template <class Vectors, class Compared, class Added = Compared>
