@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "bindings/c/lone_engine.h"
@@ -85,10 +86,12 @@ Result<std::optional<WorkerStart>> elastic_worker(const Environment& environment
 }
 
 ElasticJob::ElasticJob(Parts parts, std::chrono::nanoseconds patience, std::unique_ptr<Store> store,
-                       std::unique_ptr<PlanFollower> members, std::unique_ptr<WorkerDumps> dumps)
+                       std::unique_ptr<SegmentReserve> reserve, std::unique_ptr<PlanFollower> members,
+                       std::unique_ptr<WorkerDumps> dumps)
     : parts_(std::move(parts)),
       patience_(patience),
       store_(std::move(store)),
+      reserve_(std::move(reserve)),
       members_(std::move(members)),
       dumps_(std::move(dumps)) {}
 
@@ -102,13 +105,20 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, const WorkerSt
   if (!where.ok()) return where.status();
   auto store = StoreClient::connect(where.value(), deadline);
   if (!store.ok()) return store.status();
-  auto members = PlanFollower::start(where.value(), worker.worker, deadline);
+  auto reserve = std::make_unique<SegmentReserve>();
+  const auto on_notice = [reserve = reserve.get(), settings = parts.settings,
+                          local_size = std::max(1, parts.identity.local_size)](const MembershipNotice& notice) {
+    if (notice.changes == 0) return reserve->drop();
+    reserve->prepare(settings, local_size + static_cast<int>(notice.newcomers));
+  };
+  auto members = PlanFollower::start(where.value(), worker.worker, deadline, on_notice);
   if (!members.ok()) return members.status();
   auto dumps = WorkerDumps::start(where.value(), worker.worker, deadline);
   if (!dumps.ok()) return dumps.status();
   const auto patience = forming_time(parts.settings.init_timeout, worker.rejoin);
   return std::unique_ptr<ElasticJob>(new ElasticJob(std::move(parts), patience, std::move(store).value(),
-                                                    std::move(members).value(), std::move(dumps).value()));
+                                                    std::move(reserve), std::move(members).value(),
+                                                    std::move(dumps).value()));
 }
 
 Result<std::optional<ElasticJob::Joined>> ElasticJob::wait_outside(Deadline deadline) {
@@ -118,6 +128,7 @@ Result<std::optional<ElasticJob::Joined>> ElasticJob::wait_outside(Deadline dead
   auto engine = lone_engine(parts_.identity, members_->worker(), parts_.sets.size(), dumps_->source());
   if (!engine.ok()) return engine.status();
   const PlannedWorker self{members_->worker(), parts_.identity.host, parts_.slot, 0};
+  reserve_->prepare(parts_.settings, std::max(1, parts_.identity.local_size));
   return std::optional<Joined>(Joined{present.value().with(self), parts_.identity.job, std::move(engine).value()});
 }
 
@@ -257,6 +268,7 @@ Result<std::shared_ptr<Engine>> ElasticJob::form(const Plan& plan, const std::sh
   options.process_sets = in_words(sets);
   options.numbered_by = parts_.identity.job;
   options.cutoff = cutoff.get();
+  options.reserve = reserve_.get();
   const Settings settings = settings_in(plan);
   // A lone worker forms without the store, and hvdrun counts wishes.
   if (identity.size == 1) RUEDA_RETURN_IF_ERROR(store_->add(wishes_key(identity.job, 0), 1).status());

@@ -11,6 +11,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/rendezvous/identity.h"
 #include "runtime/rendezvous/plan_follower.h"
+#include "runtime/rendezvous/segment_reserve.h"
 
 namespace rueda::core {
 
@@ -69,7 +70,8 @@ class ElasticJob {
 
  private:
   ElasticJob(Parts parts, std::chrono::nanoseconds patience, std::unique_ptr<Store> store,
-             std::unique_ptr<PlanFollower> members, std::unique_ptr<WorkerDumps> dumps);
+             std::unique_ptr<SegmentReserve> reserve, std::unique_ptr<PlanFollower> members,
+             std::unique_ptr<WorkerDumps> dumps);
   Result<std::shared_ptr<Engine>> form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff, Deadline deadline);
   Identity identity_in(const Plan& plan) const;
   Settings settings_in(const Plan& plan) const;
@@ -84,6 +86,7 @@ class ElasticJob {
   const Parts parts_;
   const std::chrono::nanoseconds patience_;  ///< to form a plan; 0: without a limit
   const std::unique_ptr<Store> store_;
+  const std::unique_ptr<SegmentReserve> reserve_;  ///< for the plan that a notice leads to
   const std::unique_ptr<PlanFollower> members_;
   const std::unique_ptr<WorkerDumps> dumps_;
   uint64_t last_ = 0;               ///< the plan that was taken last

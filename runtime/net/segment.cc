@@ -1,10 +1,9 @@
 // Makes, checks and maps the memory that the ranks of one host share.
 //
-//   owner   memfd_create ─▶ allocate all of it ─▶ seal its size ─▶ map ─▶ touch ─▶ header ─▶ pass the descriptor
+//   owner   memory (segment_memory.h) ─▶ header ─▶ pass the descriptor
 //   peer    descriptor ─▶ size and seals ─▶ map ─▶ header: magic, layout, epoch, rank
 //
-// A page that cannot be had at first touch, or a file that shrinks, kills a process with SIGBUS. So the file is
-// allocated in full before it is mapped, and sealed before it is passed.
+// A file that shrinks kills a process that reads it with SIGBUS. So a peer maps only a file whose size is sealed.
 #include "runtime/net/segment.h"
 
 #include <fcntl.h>
@@ -20,18 +19,11 @@
 #include <utility>
 
 #include "runtime/base/mutex.h"
-#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 namespace {
 
 constexpr uint64_t kMagic = 0x31'67'65'73'64'65'75'72;  // "ruedseg1", little-endian
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr const char* kFallbackFolder = "/dev/shm";
-
-Status failed(const std::string& call, int error) {
-  return Status(Code::kSystem, "shared memory: " + call + ": " + reason_of(error));
-}
 
 /// The live mappings of this address space, by inode: ranks on threads of one process share one mapping of a segment.
 /// The table belongs to the address space, as the mappings do, and holds none of them alive. A forked child inherits
@@ -75,61 +67,13 @@ LiveMappings& live_mappings() {
   return *mappings;
 }
 
-/// A memfd has no size limit of its own: allocating more than the machine has would make the kernel kill processes.
-Status check_memory(size_t bytes) {
-  const auto memory = static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  if (bytes <= memory) return {};
-  return Status(Code::kSystem, "shared memory: a segment of " + std::to_string(bytes) +
-                                   " bytes is larger than this machine's memory of " + std::to_string(memory));
-}
-
-/// A file of `bytes`, allocated in full, with no name; sealed if the system can.
-Result<UniqueFd> allocate(size_t bytes) {
-  UniqueFd fd(::memfd_create("rueda-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const int refused = errno;
-  const bool sealable = fd.valid();
-  if (!sealable) fd = UniqueFd(::open(kFallbackFolder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!fd.valid()) {
-    return Status(Code::kSystem, std::string("shared memory: memfd_create: ") + reason_of(refused) +
-                                     "; O_TMPFILE in /dev/shm: " + reason_of(errno));
-  }
-  int error = 0;
-  do {
-    error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  const std::string where = sealable ? "" : std::string(" in ") + kFallbackFolder;
-  if (error != 0) return failed("posix_fallocate of " + std::to_string(bytes) + " bytes" + where, error);
-  if (sealable && ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failed("F_ADD_SEALS", errno);
-  return fd;
-}
-
-/// Memory of the file `fd`; of this process alone if `fd` is -1.
-Result<std::byte*> map_bytes(int fd, size_t bytes) {
-  const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-  if (base == MAP_FAILED) return failed("mmap of " + std::to_string(bytes) + " bytes", errno);
-  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
-    const int error = errno;
-    ::munmap(base, bytes);
-    return failed("MADV_DONTFORK", error);
-  }
-  return static_cast<std::byte*>(base);
-}
-
-/// Touches every page on the owner's core: the kernel puts a page on the NUMA node of its first touch.
-void touch(std::byte* base, size_t bytes) {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  for (size_t offset = 0; offset < bytes; offset += page)
-    *static_cast<volatile std::byte*>(base + offset) = std::byte{0};
-}
-
 std::string of_rank(int rank) { return "shared memory: the descriptor of rank " + std::to_string(rank); }
 
 /// Returns true for an unnamed file of /dev/shm, which cannot be sealed. Its sender could shrink any other unsealed
 /// file while we use it.
 bool may_be_unsealed(const struct stat& file) {
   struct stat folder {};
-  return ::stat(kFallbackFolder, &folder) == 0 && folder.st_dev == file.st_dev && file.st_nlink == 0;
+  return ::stat(SegmentMemory::kFallbackFolder, &folder) == 0 && folder.st_dev == file.st_dev && file.st_nlink == 0;
 }
 
 Status check_file(int fd, const struct stat& file, size_t bytes, int rank) {
@@ -140,7 +84,7 @@ Status check_file(int fd, const struct stat& file, size_t bytes, int rank) {
                   rank);
   }
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals >= 0 && (seals & kSeals) == kSeals) return {};
+  if (seals >= 0 && (seals & SegmentMemory::kSeals) == SegmentMemory::kSeals) return {};
   if (may_be_unsealed(file)) return {};
   return Status(Code::kSystem, of_rank(rank) + " is not sealed against resizing", rank);
 }
@@ -176,22 +120,23 @@ Segment::~Segment() {
 }
 
 Result<std::shared_ptr<Segment>> Segment::create(const SegmentLayout& layout, uint64_t epoch, int rank) {
-  const size_t bytes = layout.total_bytes();
-  RUEDA_RETURN_IF_ERROR(check_memory(bytes));
-  auto fd = allocate(bytes);
-  if (!fd.ok()) return fd.status();
+  auto memory = SegmentMemory::make(layout.total_bytes());
+  if (!memory.ok()) return memory.status();
+  return create_in(std::move(memory).value(), layout, epoch, rank);
+}
+
+Result<std::shared_ptr<Segment>> Segment::create_in(SegmentMemory memory, const SegmentLayout& layout, uint64_t epoch,
+                                                    int rank) {
   struct stat file {};
-  if (::fstat(fd.value().get(), &file) != 0) return failed("fstat", errno);
-  auto base = map_bytes(fd.value().get(), bytes);
-  if (!base.ok()) return base.status();
-  touch(base.value(), bytes);
-  new (base.value()) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
-  std::shared_ptr<Segment> segment(new Segment(std::move(fd).value(), base.value(), layout, file.st_dev, file.st_ino));
+  if (::fstat(memory.fd(), &file) != 0) return shared_memory_failed("fstat", errno);
+  auto [fd, base] = std::move(memory).take();
+  new (base) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
+  std::shared_ptr<Segment> segment(new Segment(std::move(fd), base, layout, file.st_dev, file.st_ino));
   return live_mappings().add({file.st_dev, file.st_ino}, std::move(segment));
 }
 
 Result<std::shared_ptr<Segment>> Segment::create_private(const SegmentLayout& layout, uint64_t epoch, int rank) {
-  auto base = map_bytes(-1, layout.total_bytes());
+  auto base = map_shared_bytes(-1, layout.total_bytes());
   if (!base.ok()) return base.status();
   new (base.value()) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
   return std::shared_ptr<Segment>(new Segment(UniqueFd(), base.value(), layout, 0, 0));  // no file has inode 0
@@ -199,14 +144,14 @@ Result<std::shared_ptr<Segment>> Segment::create_private(const SegmentLayout& la
 
 Result<std::shared_ptr<Segment>> Segment::map(int fd, const SegmentLayout& layout, uint64_t epoch, int rank) {
   struct stat file {};
-  if (::fstat(fd, &file) != 0) return failed("fstat", errno);
+  if (::fstat(fd, &file) != 0) return shared_memory_failed("fstat", errno);
   RUEDA_RETURN_IF_ERROR(check_file(fd, file, layout.total_bytes(), rank));
   const LiveMappings::Inode inode{file.st_dev, file.st_ino};
   if (auto segment = live_mappings().find(inode)) {
     RUEDA_RETURN_IF_ERROR(check_header(*reinterpret_cast<SegmentHeader*>(segment->base()), layout, epoch, rank));
     return segment;
   }
-  auto base = map_bytes(fd, layout.total_bytes());
+  auto base = map_shared_bytes(fd, layout.total_bytes());
   if (!base.ok()) return base.status();
   std::shared_ptr<Segment> segment(new Segment(UniqueFd(), base.value(), layout, file.st_dev, file.st_ino));
   RUEDA_RETURN_IF_ERROR(check_header(*reinterpret_cast<SegmentHeader*>(base.value()), layout, epoch, rank));

@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/doorbell.h"
+#include "runtime/net/segment_memory.h"
 
 namespace rueda::core {
 
@@ -26,6 +27,7 @@ struct SegmentLayout {
   size_t lane_offset(int lane) const;
   size_t input_offset(int lane, int slot) const;
   size_t result_offset(int lane, int slot) const;
+  /// Rounded up so far that hosts of up to 14 ranks have segments of one size.
   size_t total_bytes() const;
   uint64_t hash() const;
 };
@@ -95,6 +97,9 @@ class Segment {
   /// memfd_create nor O_TMPFILE in /dev/shm is allowed; the sentence names call and errno. The rank then makes a
   /// private one and uses TCP.
   static Result<std::shared_ptr<Segment>> create(const SegmentLayout& layout, uint64_t epoch, int rank);
+  /// The same in memory that was made before. `memory` has `layout.total_bytes()`, and nobody has written to it.
+  static Result<std::shared_ptr<Segment>> create_in(SegmentMemory memory, const SegmentLayout& layout, uint64_t epoch,
+                                                    int rank);
   /// Returns a segment that no other process can map: it has no descriptor, and takes memory only where it is written.
   /// Returns kSystem if there is no address space for it.
   static Result<std::shared_ptr<Segment>> create_private(const SegmentLayout& layout, uint64_t epoch, int rank);

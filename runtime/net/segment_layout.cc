@@ -13,7 +13,8 @@ namespace rueda::core {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kLines = 128;  // two cache lines: adjacent-line prefetchers fetch pairs
+constexpr size_t kUnit = 256 << 10;  // of a segment's size
+constexpr size_t kLines = 128;       // two cache lines: adjacent-line prefetchers fetch pairs
 
 constexpr size_t aligned(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -44,7 +45,7 @@ size_t SegmentLayout::input_offset(int lane, int slot) const {
 
 size_t SegmentLayout::result_offset(int lane, int slot) const { return input_offset(lane, slots + slot); }
 
-size_t SegmentLayout::total_bytes() const { return input_offset(lanes, 0); }
+size_t SegmentLayout::total_bytes() const { return aligned(input_offset(lanes, 0), kUnit); }
 
 uint64_t SegmentLayout::hash() const {
   // FNV-1a over everything that decides an offset, the sizes of the structures included.

@@ -13,7 +13,7 @@ namespace {
 /// The epochs of a job of one rank have a number as well, though no peer compares it.
 constexpr uint64_t kLoneEpoch = 1;
 
-Result<Formation> form_alone(const Identity& identity, const Settings& settings) {
+Result<Formation> form_alone(const Identity& identity, const Settings& settings, SegmentReserve* reserve) {
   Formation formation;
   EpochPlan& plan = formation.plan;
   plan.job = identity.job;
@@ -27,7 +27,7 @@ Result<Formation> form_alone(const Identity& identity, const Settings& settings)
   plan.ranks.push_back(std::move(self));
   plan.host_of.push_back(0);
   formation.key = identity.key;
-  auto segment = Segment::create(layout_for(settings, 1), plan.epoch, 0);
+  auto segment = create_segment(layout_for(settings, 1), plan.epoch, 0, reserve);
   // No peer maps it, so a sandbox that refuses shared memory refuses nothing that this job needs.
   if (!segment.ok()) segment = Segment::create_private(layout_for(settings, 1), plan.epoch, 0);
   if (!segment.ok()) return segment.status();
@@ -47,7 +47,7 @@ Result<Formation> form_epoch(const Identity& identity, Store* store, const Setti
                                               std::to_string(identity.size) +
                                               " is not allowed; ranks go from 0 to size-1");
   }
-  if (identity.size == 1) return form_alone(identity, settings);
+  if (identity.size == 1) return form_alone(identity, settings, options.reserve);
   if (store == nullptr) {
     return Status(Code::kInvalidArgument,
                   "a job of " + std::to_string(identity.size) + " ranks needs a store to meet in");

@@ -12,6 +12,7 @@
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/epoch_plan.h"
 #include "runtime/rendezvous/identity.h"
+#include "runtime/rendezvous/segment_reserve.h"
 #include "runtime/store/store.h"
 
 namespace rueda::core {
@@ -37,6 +38,7 @@ struct FormOptions {
   std::string numbered_by = {};
   /// Once it is raised, `form_epoch` gives up with its reason, unless it is about to succeed. May be null.
   const Cutoff* cutoff = nullptr;
+  SegmentReserve* reserve = nullptr;  ///< memory that was prepared for the segment; may be null
 };
 
 /// Forms an epoch through the store. In this order: ranks meet by the protocol of wishes (`roll_call.h`), rank 0

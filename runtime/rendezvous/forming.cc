@@ -254,7 +254,7 @@ Status Forming::make_segment(const std::vector<int>& peers) {
   RUEDA_RETURN_IF_ERROR(check_budget(memory_limits_, kLeastBytes, processes));
   if (unshared_.ok()) unshared_ = check_budget(memory_limits_, layout.total_bytes() + kLeastBytes, processes);
   if (unshared_.ok()) {
-    auto segment = Segment::create(layout, plan.epoch, plan.rank);
+    auto segment = create_segment(layout, plan.epoch, plan.rank, options_.reserve);
     unshared_ = segment.status();
     if (segment.ok()) formation_.segment = std::move(segment).value();
   }

@@ -48,17 +48,20 @@ struct Heard {
 
 /// What has no lock belongs to the thread.
 struct PlanFollower::State {
-  State(std::unique_ptr<StoreConnection> opened, const StoreLocation& where, int64_t id)
+  State(std::unique_ptr<StoreConnection> opened, const StoreLocation& where, int64_t id,
+        std::function<void(const MembershipNotice&)> hears)
       : server(std::move(opened)),
         job(where.job),
         worker(id),
         lost("worker " + std::to_string(id) + " has lost hvdrun's store at " + where.host + ":" +
-             std::to_string(where.port)) {}
+             std::to_string(where.port)),
+        on_notice(std::move(hears)) {}
 
   const std::unique_ptr<StoreConnection> server;
   const std::string job;
   const int64_t worker;
   const std::string lost;
+  const std::function<void(const MembershipNotice&)> on_notice;
   uint64_t awaited = 0;   ///< the plan that is waited for
   uint64_t followed = 0;  ///< the request for the verdict on the plan taken; 0 if none
   int64_t next_notice = 1;
@@ -184,6 +187,7 @@ void PlanFollower::State::take_notice(const StoreReply& reply) {
     if (notice->plan > taken && notice->changes != 0) notices.push_back({*notice, SteadyClock::now()});
     signal();
   }
+  if (on_notice) on_notice(*notice);
   ++next_notice;
   wait_for_notice();
 }
@@ -230,11 +234,11 @@ void PlanFollower::State::signal() {
 
 PlanFollower::PlanFollower(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Result<std::unique_ptr<PlanFollower>> PlanFollower::start(const StoreLocation& where, int64_t worker,
-                                                          Deadline deadline) {
+Result<std::unique_ptr<PlanFollower>> PlanFollower::start(const StoreLocation& where, int64_t worker, Deadline deadline,
+                                                          std::function<void(const MembershipNotice&)> on_notice) {
   auto server = StoreConnection::open(where, deadline);
   if (!server.ok()) return server.status();
-  auto state = std::make_unique<State>(std::move(server).value(), where, worker);
+  auto state = std::make_unique<State>(std::move(server).value(), where, worker, std::move(on_notice));
   boost::asio::post(state->server->io(), [raw = state.get()] { raw->begin(); });
   RUEDA_RETURN_IF_ERROR(start_thread(state->thread, "that hears of plans", [raw = state.get()] {
     ::pthread_setname_np(::pthread_self(), "rueda-member");

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,9 +25,11 @@ struct PendingPlans {
 /// with it. Any thread may call it. The session owns it.
 class PlanFollower {
  public:
-  /// Connects to hvdrun's store, which blocks. `where.job` is the whole job's name. Errors as `StoreClient::connect`;
-  /// kSystem if the system gives no thread.
-  static Result<std::unique_ptr<PlanFollower>> start(const StoreLocation& where, int64_t worker, Deadline deadline);
+  /// Connects to hvdrun's store, which blocks. `where.job` is the whole job's name. Calls `on_notice` on its thread
+  /// with every notice that it hears; it may be empty, and returns soon. Errors as `StoreClient::connect`; kSystem if
+  /// the system gives no thread.
+  static Result<std::unique_ptr<PlanFollower>> start(const StoreLocation& where, int64_t worker, Deadline deadline,
+                                                     std::function<void(const MembershipNotice&)> on_notice = {});
   ~PlanFollower();
   PlanFollower(const PlanFollower&) = delete;
   PlanFollower& operator=(const PlanFollower&) = delete;

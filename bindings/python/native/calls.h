@@ -115,6 +115,9 @@ int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next);
  * on behind them. */
 int32_t rueda_py_wait_stream_batch(size_t count, const int64_t* handles, size_t* next, void* stream);
 
+/* Copies memory past the caches if the machine can: for a copy that is not read soon. The two do not overlap. */
+void rueda_py_copy(uintptr_t to, uintptr_t from, size_t bytes);
+
 /* Writes the address and the extents of output `index` of a finished operation. `shape` has 16 slots. Returns the
  * number of dimensions, or a negative error code. */
 int32_t rueda_py_output(rueda_handle handle, size_t index, uintptr_t* data, int64_t* shape);

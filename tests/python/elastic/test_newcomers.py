@@ -63,6 +63,31 @@ def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and
     require_trained(done, sizes=[2, 2])
 
 
+GROWING = """
+os.environ["RUEDA_LOG_LEVEL"] = "debug"
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1))
+
+@hvd.elastic.run
+def train(state):
+    while hvd.size() == 1:
+        list_slots(2)
+        await_change(state)
+        state.commit()
+    hvd.barrier()
+    tell("trained")
+
+train(state)
+"""
+
+
+def test_the_shared_memory_of_a_larger_job_is_made_before_its_ranks_meet(run_script):
+    done = run_script(PARTS + GROWING, *flags(1), "--admit", "ready", ranks=1)
+    require_trained(done)
+    for rank in (0, 1):
+        assert f"init: the segment of rank {rank} was prepared" in done.err, done.err
+
+
 # Worker 0 takes a slot from the list, and gives it back once both have heard of that. Both commit once they have heard of that, too.
 UNDONE = """
 import threading

@@ -2,12 +2,13 @@
 
 import copy
 import random
+import threading
 
 import pytest
 import torch
 
-from rueda.torch.elastic import TorchState
-from rueda.torch.elastic.copies import Kept
+from rueda.torch.elastic import TorchState, copies
+from rueda.torch.elastic.copies import Kept, spread_over
 
 
 def saved(*values):
@@ -204,3 +205,101 @@ def test_copies_of_random_values_are_equal_to_them_and_share_nothing_with_them()
             each.fill_(-1)
         assert seen(kept.copy) == expected
     assert reused > 500
+
+
+def large():
+    """A long tensor, one of an odd length, one whose elements lie in another order, a scalar, and one that requires a gradient."""
+    return {"long": torch.rand(5 * copies._PIECE // 2), "odd": torch.rand(copies._LONG + 1)[1:], "turned": torch.rand(300, 200).t(),
+            "scalar": torch.tensor(3), "parameter": torch.nn.Parameter(torch.rand(copies._LONG)), "short": torch.rand(3)}  # fmt: skip
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("much", [1, 1 << 60])
+def test_every_element_is_copied_past_the_cache_or_through_it(monkeypatch, much):
+    monkeypatch.setattr(copies, "_MUCH", much)
+    monkeypatch.setattr(copies, "_LONG", 1)
+    for length in (1, 2, 15, 16, 17, 31, 32, 33, 1000, 3000):
+        value = {"it": torch.arange(length, dtype=torch.int32)}
+        assert same(saved({"it": torch.zeros(length, dtype=torch.int32)}, value).copy, value)
+
+
+def test_a_part_of_a_tensor_is_copied_and_nothing_beside_it(monkeypatch):
+    monkeypatch.setattr(copies, "_MUCH", 1)
+    monkeypatch.setattr(copies, "_LONG", 1)
+    for first in range(0, 20):
+        for length in (0, 1, 16, 17, 300):
+            memory, value = torch.zeros(400, dtype=torch.int16), torch.randint(1, 99, (400,), dtype=torch.int16)
+            copies._copy_past_cache(value[first : first + length], memory[first : first + length])
+            expected = torch.zeros(400, dtype=torch.int16)
+            expected[first : first + length] = value[first : first + length]
+            assert torch.equal(memory, expected)
+
+
+@pytest.fixture
+def one_thread_of_pytorch():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def writers(monkeypatch):
+    """The threads that have copied something, once for each piece."""
+    seen = []
+    for name in ("_copy", "_copy_past_cache"):
+        write = getattr(copies, name)
+        monkeypatch.setattr(copies, name, lambda new, old, write=write: (seen.append(threading.current_thread()), write(new, old)))
+    return seen
+
+
+def test_a_copy_that_is_spread_over_threads_is_whole_and_leaves_none(one_thread_of_pytorch, writers):
+    kept = saved(large())
+    places, after = addresses(kept.copy), large()
+    with spread_over(3):
+        kept.save(after)
+    assert same(kept.copy, after) and addresses(kept.copy) == places
+    names = {thread.name for thread in writers if thread is not threading.main_thread()}
+    assert names and all(name.startswith("rueda-copy") for name in names)
+    assert sum(thread.name.startswith("rueda-copy") for thread in writers) == 3 + 1 + 2 + 1  # "long" in pieces; "turned" goes through the cache
+    assert not any(thread.name.startswith("rueda-copy") for thread in threading.enumerate())
+    before, after = len(writers), large()
+    kept.save(after)
+    assert same(kept.copy, after) and {*writers[before:]} == {threading.main_thread()}
+
+
+def test_a_copy_is_not_spread_if_pytorch_does_that_itself(one_thread_of_pytorch, writers):
+    torch.set_num_threads(2)
+    kept, after = saved(large()), large()
+    with spread_over(2):
+        kept.save(after)
+    assert same(kept.copy, after) and {*writers} == {threading.main_thread()}
+
+
+def test_without_a_thread_to_be_had_a_copy_is_made_by_one(one_thread_of_pytorch, writers, monkeypatch):
+    kept, after = saved(large()), large()
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with spread_over(2):
+        kept.save(after)
+    assert same(kept.copy, after) and {*writers} == {threading.main_thread()}
+
+
+def test_a_copy_that_a_thread_cannot_write_fails_and_the_kept_one_is_known_as_torn(one_thread_of_pytorch, monkeypatch):
+    kept = saved(large())
+
+    def refuse(new, old):
+        raise KeyError("of a device")
+
+    monkeypatch.setattr(copies, "_copy_past_cache", refuse)
+    with spread_over(2), pytest.raises(KeyError, match="of a device"):
+        kept.save(large())
+    assert not any(thread.name.startswith("rueda-copy") for thread in threading.enumerate())
+    with pytest.raises(RuntimeError, match="interrupted the latest save"):
+        kept.copy

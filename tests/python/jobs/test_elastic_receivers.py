@@ -75,7 +75,7 @@ def test_a_transfer_among_some_ranks_that_breaks_leaves_the_next_one_to_all_rank
         seen.append((handler._process_set, handler.root_rank))
         raise hvd.HorovodInternalError("a rank died")
 
-    monkeypatch.setattr(handler, "receive", receive)
+    monkeypatch.setattr(handler, "_receive_common", receive)
     among = Among()
     with pytest.raises(hvd.HorovodInternalError):
         handler.receive_among(among, 2)
@@ -118,6 +118,16 @@ def test_reset_callbacks_may_make_ranks_at_one_commit_differ():
     state = make()
     state.register_reset_callbacks([print])
     assert not state._is_at_commit()
+
+
+def test_a_new_worker_receives_each_parameter_and_buffer_once(monkeypatch):
+    sent = []
+    monkeypatch.setattr(handlers, "broadcast_parameters", lambda parameters, root, among=None: sent.append((sorted(parameters), root, among)))
+    handler, among = make(torch.nn.BatchNorm1d(2))._handlers["model"], Among()
+    handler.root_rank = 1
+    handler.receive_among(among, 2)
+    parameters = ["0.bias", "0.weight", "1.bias", "1.weight"]
+    assert sent == [(parameters, 2, among), (["1.num_batches_tracked", "1.running_mean", "1.running_var"], 1, None)]
 
 
 def test_buffers_alone_are_received_and_saved_again(monkeypatch):

@@ -4,8 +4,11 @@
 #include <poll.h>
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <thread>
+#include <vector>
 
+#include "runtime/base/mutex.h"
 #include "runtime/store/death.h"
 #include "runtime/store/store_keys.h"
 #include "runtime/store/store_server.h"
@@ -23,7 +26,10 @@ struct Hearing {
     options.waits = StoreWaits::kForJobsToEnd;
     server = StoreServer::start(options).value();
   }
-  void listen() { members = PlanFollower::start({"127.0.0.1", server->port(), "job", {}}, worker, late()).value(); }
+  void listen(std::function<void(const MembershipNotice&)> on_notice = {}) {
+    members =
+        PlanFollower::start({"127.0.0.1", server->port(), "job", {}}, worker, late(), std::move(on_notice)).value();
+  }
   void publish(uint64_t number, const std::vector<int64_t>& ids, const std::string& why = "one died") {
     Plan plan;
     plan.number = number;
@@ -183,6 +189,25 @@ TEST_CASE("notices are counted, readable until they are read, and pending until 
   static_cast<void>(hearing.members->take(4).value());
   CHECK(hearing.members->pending().plan == 0);
   CHECK(hearing.members->pending().heard == 3);
+}
+
+TEST_CASE("every notice is handed on, also one that takes an earlier one back") {
+  Hearing hearing;
+  Mutex mutex;
+  Condition changed;
+  std::vector<MembershipNotice> heard;
+  hearing.listen([&](const MembershipNotice& notice) {
+    MutexLock lock(mutex);
+    heard.push_back(notice);
+    changed.notify_all();
+  });
+  const std::vector<MembershipNotice> told = {{2, kWorkersAdded, 3, 0}, {2, 0, 0, 0}};
+  for (size_t i = 0; i < told.size(); ++i) {
+    REQUIRE(hearing.server->set(change_key("job", static_cast<int64_t>(i) + 1), encode(told[i])).ok());
+  }
+  MutexLock lock(mutex);
+  while (heard.size() < told.size()) changed.wait(mutex);
+  CHECK(heard == told);
 }
 
 TEST_CASE("a worker that comes late hears the last notice though older ones are removed") {

@@ -7,15 +7,27 @@ kernel, so each commit would also fault every page in anew. Nothing of the kept 
 cannot be copied, or a lack of memory, leaves it whole.
 """
 
+import collections
+import concurrent.futures
+import contextlib
+import contextvars
 import copy
-from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
+from rueda._native import lib
+
 Pair = Tuple[torch.Tensor, torch.Tensor]
+Writer = Callable[[torch.Tensor, torch.Tensor], None]
 _DTYPES = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.int64, torch.int32, torch.int16,
            torch.int8, torch.uint8, torch.bool}  # PyTorch copies elements of these; of some types it knows little but the name
 _storage_of: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, "untyped_storage", torch.Tensor.storage)  # PyTorch 1.13 has storage() alone
+
+_PIECE = 1 << 22  # elements of a tensor that one thread copies at a time
+_LONG = 1 << 16  # bytes; a shorter tensor is copied sooner than another thread has begun
+_MUCH = 32 << 20  # bytes of a copy that no cache keeps until they are read again
+_threads: "contextvars.ContextVar[int]" = contextvars.ContextVar("rueda copies", default=1)
 
 
 class Kept:
@@ -35,7 +47,7 @@ class Kept:
     def save(self, value: Any) -> None:
         """Copies the value. Tensors that were there at the last save, with the same type, shape and strides, go into the same
         memory again."""
-        self.replace(copied(value, self._copy, self._tear))
+        self.replace(copied(value, self._copy, self._tear, private=True))
 
     def replace(self, made: Any) -> None:
         """Keeps this object instead of a copy that save() makes."""
@@ -45,16 +57,88 @@ class Kept:
         self._is_whole = False
 
 
-def copied(value: Any, into: Any, begin: Callable[[], None] = lambda: None) -> Any:
+def copied(value: Any, into: Any, begin: Callable[[], None] = lambda: None, private: bool = False) -> Any:
     """A deep copy of the value, in the memory of the tensors of `into` as far as they fit. begin: called before any of them changes,
-    when all else is copied."""
+    when all else is copied. private: no tensor of `into` is part of a graph, which would have to know that it changes."""
     pairs = _fitting(value, into)
     made = copy.deepcopy(value, {id(new): old for new, old in pairs})
     begin()
-    with torch.no_grad():
-        for new, old in pairs:
-            old.copy_(new)
+    _write(pairs, private)
     return made
+
+
+@contextlib.contextmanager
+def spread_over(threads: int) -> Iterator[None]:
+    """Lets this thread's copies be written by so many threads, unless PyTorch itself uses several. For a rank whose copy others
+    wait for: if all ranks copy at once, more threads would not make it faster."""
+    token = _threads.set(threads)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
+
+
+def _write(pairs: List[Pair], private: bool) -> None:
+    """Copies the first tensor of each pair into the second."""
+    long = [pair for pair in pairs if pair[0].device.type == "cpu" and _bytes(pair[0]) >= _LONG]
+    write = _copy_past_cache if private and sum(_bytes(new) for new, _ in long) >= _MUCH else _copy
+    threads = _threads.get() if torch.get_num_threads() == 1 else 1
+    own = {id(new) for new, _ in long}
+    for pair in pairs:
+        if id(pair[0]) not in own:  # on a device, too: another thread's stream there would not wait for this one's
+            _copy(*pair)
+    try:
+        if threads > 1 and long:
+            return _write_by(threads, write, long)
+    except RuntimeError:  # the system has no thread to give, or PyTorch refuses a copy, and will again
+        pass
+    for pair in long:
+        write(*pair)
+
+
+def _write_by(threads: int, write: Writer, pairs: List[Pair]) -> None:
+    """Does so with threads. None is at work any more when this returns or raises."""
+    left = collections.deque(piece for pair in pairs for piece in _pieces(*pair))
+    pool = concurrent.futures.ThreadPoolExecutor(threads, "rueda-copy")
+    try:
+        for writer in [pool.submit(_write_some, write, left) for _ in range(threads)]:
+            writer.result()
+    finally:
+        left.clear()
+        pool.shutdown()
+
+
+def _write_some(write: Writer, left: Deque[Pair]) -> None:
+    """Copies what no other thread has begun."""
+    while left:
+        try:
+            pair = left.popleft()
+        except IndexError:  # another thread was faster
+            return
+        write(*pair)
+
+
+def _pieces(new: torch.Tensor, old: torch.Tensor) -> Iterable[Pair]:
+    """The pair in pieces for several threads. Both have the same strides."""
+    if new.numel() <= _PIECE or not new.is_contiguous():
+        return [(new, old)]
+    return zip(new.detach().view(-1).split(_PIECE), old.detach().view(-1).split(_PIECE))
+
+
+def _copy(new: torch.Tensor, old: torch.Tensor) -> None:
+    with torch.no_grad():  # which each thread has for itself
+        old.copy_(new)
+
+
+def _copy_past_cache(new: torch.Tensor, old: torch.Tensor) -> None:
+    """Copies what nobody reads soon: it would only push other things out of the cache, and be read before it is overwritten."""
+    if not new.is_contiguous():
+        return _copy(new, old)
+    lib.rueda_py_copy(old.data_ptr(), new.data_ptr(), _bytes(new))
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def _fitting(value: Any, kept: Any) -> List[Pair]:

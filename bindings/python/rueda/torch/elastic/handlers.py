@@ -119,10 +119,14 @@ class _OwnHandler(StateHandler):
         if receivers.included():
             root, self._process_set, self.root_rank = self.root_rank, receivers, sender
             try:
-                self.receive()
+                self._receive_common()
             finally:
                 self._process_set, self.root_rank = global_process_set, root
         self.receive_rest()
+
+    def _receive_common(self) -> None:
+        """Takes from the root what ranks at one commit share."""
+        self.receive()
 
     def receive_rest(self) -> None:
         """Takes from the root what ranks at one commit do not share. Every rank calls it."""
@@ -223,6 +227,11 @@ class ModelStateHandler(_OwnHandler):
         extra = modules_with_extra(self.value)
         broadcast_parameters({name: each for name, each in self.value.state_dict().items() if name not in extra}, self.root_rank, self._process_set)
         self._receive_extra(self._process_set)
+
+    def _receive_common(self) -> None:
+        """Overwrites the parameters with the root's."""
+        rest = self._buffers()
+        broadcast_parameters({name: each for name, each in self.value.state_dict().items() if name not in rest}, self.root_rank, self._process_set)
 
     def receive_rest(self) -> None:
         """Overwrites the buffers, such as running means, and the extra state: each rank has made its own."""

@@ -1,6 +1,8 @@
 """The state of a training with PyTorch."""
 
 import contextlib
+import gc
+import os
 import types
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -13,6 +15,7 @@ from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
 from rueda.process_sets import ProcessSet, add_process_set, remove_process_set
 from rueda.session import current_or_none, rank, size
+from rueda.torch.elastic.copies import spread_over
 from rueda.torch.elastic.first_step import drop_gradients, stepping_alone
 from rueda.torch.elastic.handlers import ScalerStateHandler, StateHandler, get_handler_registry, modules_with_extra
 from rueda.torch.elastic.step_mode import StepMode, require_known_steps
@@ -51,6 +54,11 @@ def _set_of_receivers(standing: Standing) -> Iterator[Optional[ProcessSet]]:
         return
     yield receivers
     remove_process_set(receivers)  # not after an error: it ends the plan, and the set with it
+
+
+def _free_cores(newcomers: int) -> int:
+    """The cores that each of so many new ranks may use while the others wait for it. More than four do not copy faster."""
+    return max(1, min(4, len(os.sched_getaffinity(0)) // newcomers))
 
 
 class TorchState(ObjectState):
@@ -196,6 +204,7 @@ class TorchState(ObjectState):
         for handler in self._handlers.values():
             if handler._is_large and type(handler).__module__ == StateHandler.__module__:
                 handler.prepare()
+        gc.collect()  # takes 0.1 s with PyTorch's objects, and comes when it likes, such as while the others wait
 
     def _warm_up(self) -> None:
         with contextlib.ExitStack() as alone:
@@ -256,8 +265,11 @@ class TorchState(ObjectState):
 
     def _save_received(self) -> None:
         """Saves everything, or only what a rank at the root's commit has received: buffers, small and plain values."""
-        if self._standing.receivers is None or not self._standing.shared:
+        if self._standing.receivers is None:
             return self.save()
+        if not self._standing.shared:
+            with spread_over(_free_cores(len(self._standing.receivers) - 1)):
+                return self.save()
         _settle()
         values = self._copies()
         for handler in self._handlers.values():

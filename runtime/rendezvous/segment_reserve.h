@@ -1,0 +1,53 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "runtime/base/memory_limits.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/settings.h"
+#include "runtime/net/segment.h"
+
+namespace rueda::core {
+
+/// Memory for the segment of the next epoch, made while the present one still works. The first touch of a page takes a
+/// microsecond or two, and ten on a virtual machine whose host has yet to find the page: 8 MiB took the ranks of a host
+/// 50 ms, in which all waited. Every member may be called from any thread.
+class SegmentReserve {
+ public:
+  SegmentReserve() = default;
+  ~SegmentReserve();
+  SegmentReserve(const SegmentReserve&) = delete;
+  SegmentReserve& operator=(const SegmentReserve&) = delete;
+
+  /// Begins to make what a rank needs in an epoch of these settings, with `local_size` ranks on its host, which all do
+  /// the same. It is made on a thread of its own ("rueda-reserve"), unless something is there or under way. Does
+  /// nothing if a memory limit has no room for twice as much, or if the system has no memory or no thread: the segment
+  /// is then made when it is needed. Never blocks.
+  void prepare(const Settings& settings, int local_size);
+  /// Returns what was prepared if it has so many bytes, and keeps nothing. Waits for it if it is under way.
+  std::optional<SegmentMemory> take(size_t bytes);
+  /// Gives back what was prepared. Waits as `take`.
+  void drop() { take(0); }
+
+ private:
+  void make(size_t bytes, int local_size);
+
+  Mutex mutex_;
+  std::thread maker_ RUEDA_GUARDED_BY(mutex_);  ///< joined by `take`
+  std::optional<SegmentMemory> made_;           ///< the maker's until it was joined, then that of `take`
+};
+
+/// Whether each of `local_size` ranks may take `bytes` beside its present segment. Forming asks for the same room once
+/// more, and does not know that it was taken before.
+bool may_prepare(std::span<const MemoryLimit> limits, size_t bytes, int local_size);
+
+/// Makes a segment in what the reserve holds, if that fits, else in new memory. `reserve` may be null. Errors as
+/// `Segment::create`.
+Result<std::shared_ptr<Segment>> create_segment(const SegmentLayout& layout, uint64_t epoch, int rank,
+                                                SegmentReserve* reserve);
+
+}  // namespace rueda::core
