@@ -179,6 +179,7 @@ void PlanFollower::State::take_notice(const StoreReply& reply) {
     return end({Code::kMismatch, "hvdrun's notice " + std::to_string(next_notice) +
                                      " cannot be read: check that hvdrun and this program come from one build"});
   }
+  if (on_notice) on_notice(*notice);  // first: once it is pending, the worker may leave its plan for it
   {
     MutexLock lock(mutex);
     heard = next_notice;
@@ -187,7 +188,6 @@ void PlanFollower::State::take_notice(const StoreReply& reply) {
     if (notice->plan > taken && notice->changes != 0) notices.push_back({*notice, SteadyClock::now()});
     signal();
   }
-  if (on_notice) on_notice(*notice);
   ++next_notice;
   wait_for_notice();
 }

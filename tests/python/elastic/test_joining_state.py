@@ -19,18 +19,19 @@ from rueda.torch.elastic import handlers
 STEPS, JOINS = {STEPS}, {JOINS}
 received, saved = [], []
 
-def counted(kind, name, into):
+def counted(kind, name, into, called=None):
     function = getattr(kind, name)
     def call(handler):
         if rueda.elastic.membership().plan > 1:
             into.append(kind.__name__)
-            strike_sync(name)
+            strike_sync(called or name)
         function(handler)
     setattr(kind, name, call)
 
 for kind in (handlers.ModelStateHandler, handlers.OptimizerStateHandler):
     counted(kind, "receive", received)
     counted(kind, "save", saved)
+counted(handlers.ModelStateHandler, "_receive_common", received, "receive")  # without the buffers
 
 @hvd.elastic.run
 def train(state):

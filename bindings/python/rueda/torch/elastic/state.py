@@ -1,7 +1,6 @@
 """The state of a training with PyTorch."""
 
 import contextlib
-import gc
 import os
 import types
 from typing import Any, Dict, Iterator, List, Optional
@@ -204,7 +203,6 @@ class TorchState(ObjectState):
         for handler in self._handlers.values():
             if handler._is_large and type(handler).__module__ == StateHandler.__module__:
                 handler.prepare()
-        gc.collect()  # takes 0.1 s with PyTorch's objects, and comes when it likes, such as while the others wait
 
     def _warm_up(self) -> None:
         with contextlib.ExitStack() as alone:
