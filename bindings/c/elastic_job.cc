@@ -109,7 +109,7 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, const WorkerSt
   const auto on_notice = [reserve = reserve.get(), settings = parts.settings,
                           local_size = std::max(1, parts.identity.local_size)](const MembershipNotice& notice) {
     if (notice.changes == 0) return reserve->drop();
-    reserve->prepare(settings, local_size + static_cast<int>(notice.newcomers));
+    reserve->prepare(settings, local_size);
   };
   auto members = PlanFollower::start(where.value(), worker.worker, deadline, on_notice);
   if (!members.ok()) return members.status();

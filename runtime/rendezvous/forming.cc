@@ -259,6 +259,7 @@ Status Forming::make_segment(const std::vector<int>& peers) {
     if (segment.ok()) formation_.segment = std::move(segment).value();
   }
   if (unshared_.ok()) return {};
+  if (options_.reserve != nullptr) options_.reserve->drop();
   exchange_.reset();
   auto segment = Segment::create_private(layout, plan.epoch, plan.rank);
   if (!segment.ok())

@@ -89,6 +89,7 @@ struct PlanFollower::State {
   void wait_for_removal() RUEDA_EXCLUDES(mutex);
   void wait_for_notice();
   void take_notice(const StoreReply& reply) RUEDA_EXCLUDES(mutex);
+  bool is_ahead(uint64_t plan) RUEDA_EXCLUDES(mutex);
   void follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it);
   bool failed(const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void end(const Status& why) RUEDA_EXCLUDES(mutex);
@@ -172,6 +173,11 @@ void PlanFollower::State::wait_for_notice() {
   });
 }
 
+bool PlanFollower::State::is_ahead(uint64_t plan) {
+  MutexLock lock(mutex);
+  return plan > taken;
+}
+
 void PlanFollower::State::take_notice(const StoreReply& reply) {
   if (failed(reply)) return;
   const auto notice = decode_notice(reply.value);
@@ -179,7 +185,8 @@ void PlanFollower::State::take_notice(const StoreReply& reply) {
     return end({Code::kMismatch, "hvdrun's notice " + std::to_string(next_notice) +
                                      " cannot be read: check that hvdrun and this program come from one build"});
   }
-  if (on_notice) on_notice(*notice);  // first: once it is pending, the worker may leave its plan for it
+  if (on_notice && is_ahead(notice->plan))
+    on_notice(*notice);  // first: once it is pending, the worker may leave for it
   {
     MutexLock lock(mutex);
     heard = next_notice;

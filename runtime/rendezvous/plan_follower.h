@@ -26,8 +26,8 @@ struct PendingPlans {
 class PlanFollower {
  public:
   /// Connects to hvdrun's store, which blocks. `where.job` is the whole job's name. Calls `on_notice` on its thread
-  /// with every notice that it hears, before it is pending; it may be empty, and returns soon. Errors as
-  /// `StoreClient::connect`; kSystem if the system gives no thread.
+  /// with every notice of a plan that was not taken, before it is pending. It may be empty, and takes milliseconds at
+  /// most. Errors as `StoreClient::connect`; kSystem if the system gives no thread.
   static Result<std::unique_ptr<PlanFollower>> start(const StoreLocation& where, int64_t worker, Deadline deadline,
                                                      std::function<void(const MembershipNotice&)> on_notice = {});
   ~PlanFollower();

@@ -26,7 +26,7 @@ class SegmentReserve {
   /// Begins to make what a rank needs in an epoch of these settings, with `local_size` ranks on its host, which all do
   /// the same. It is made on a thread of its own ("rueda-reserve"), unless something is there or under way. Does
   /// nothing if a memory limit has no room for twice as much, or if the system has no memory or no thread: the segment
-  /// is then made when it is needed. Never blocks.
+  /// is then made when it is needed. Waits only for a `take` on another thread.
   void prepare(const Settings& settings, int local_size);
   /// Returns what was prepared if it has so many bytes, and keeps nothing. Waits for it if it is under way.
   std::optional<SegmentMemory> take(size_t bytes);

@@ -226,7 +226,7 @@ TEST_CASE("a memory limit without room for shared memory means TCP, and one with
   }
   const std::string join_tight = "group=" + tight.folder(), join_full = "group=" + full.folder();
   const auto outcomes = run_in(join_tight.c_str(), 2, 0);
-  check_job(outcomes, {join_tight.c_str(), "2 ranks in it need 9.1 MiB each"}, "rank 0 and rank 1");
+  check_job(outcomes, {join_tight.c_str(), "2 ranks in it need 9.2 MiB each"}, "rank 0 and rank 1");
   for (const RankOutcome& outcome : outcomes) CHECK(outcome.report("memory") == "apart");
   for (const RankOutcome& outcome : run_in(join_full.c_str(), 2, 0)) {
     INFO(outcome.output);

@@ -115,7 +115,8 @@ class _Agreed(Round):
     def prepare(self, state: Any) -> None:
         if isinstance(state, State):
             state._prepare()
-            gc.collect()  # takes 0.1 s with a framework's objects, and would come when it likes, such as while the others wait
+            if gc.isenabled():  # it takes 0.1 s with a framework's objects, and would else come while the others wait
+                gc.collect()
 
     def begin(self, state: Any, came_late: bool) -> None:
         _Agreed._lacks_state |= came_late

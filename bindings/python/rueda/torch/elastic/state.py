@@ -57,7 +57,7 @@ def _set_of_receivers(standing: Standing) -> Iterator[Optional[ProcessSet]]:
 
 def _free_cores(newcomers: int) -> int:
     """The cores that each of so many new ranks may use while the others wait for it. More than four do not copy faster."""
-    return max(1, min(4, len(os.sched_getaffinity(0)) // newcomers))
+    return max(1, min(4, len(os.sched_getaffinity(0)) // max(1, newcomers)))
 
 
 class TorchState(ObjectState):
