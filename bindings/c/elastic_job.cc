@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
 #include "bindings/c/lone_engine.h"
@@ -107,7 +106,7 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, const WorkerSt
   if (!store.ok()) return store.status();
   auto reserve = std::make_unique<SegmentReserve>();
   const auto on_notice = [reserve = reserve.get(), settings = parts.settings,
-                          local_size = std::max(1, parts.identity.local_size)](const MembershipNotice& notice) {
+                          local_size = parts.identity.local_size](const MembershipNotice& notice) {
     if (notice.changes == 0) return reserve->drop();
     reserve->prepare(settings, local_size);
   };
@@ -128,7 +127,7 @@ Result<std::optional<ElasticJob::Joined>> ElasticJob::wait_outside(Deadline dead
   auto engine = lone_engine(parts_.identity, members_->worker(), parts_.sets.size(), dumps_->source());
   if (!engine.ok()) return engine.status();
   const PlannedWorker self{members_->worker(), parts_.identity.host, parts_.slot, 0};
-  reserve_->prepare(parts_.settings, std::max(1, parts_.identity.local_size));
+  reserve_->prepare(parts_.settings, parts_.identity.local_size);
   return std::optional<Joined>(Joined{present.value().with(self), parts_.identity.job, std::move(engine).value()});
 }
 

@@ -27,7 +27,7 @@ struct SegmentLayout {
   size_t lane_offset(int lane) const;
   size_t input_offset(int lane, int slot) const;
   size_t result_offset(int lane, int slot) const;
-  /// Rounded up so far that hosts of up to 14 ranks have segments of one size.
+  /// Rounded up to 256 KiB. With the default settings all hosts of up to 14 ranks have segments of one size.
   size_t total_bytes() const;
   uint64_t hash() const;
 };

@@ -62,7 +62,7 @@ Result<UniqueFd> allocate(size_t bytes) {
   return fd;
 }
 
-/// Touches every page on the owner's core: the kernel puts a page on the NUMA node of its first touch.
+/// Touches every page on the caller's core: the kernel puts a page on the NUMA node of its first touch.
 void touch(std::byte* base, size_t bytes) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   for (size_t offset = 0; offset < bytes; offset += page)

@@ -27,9 +27,10 @@ Result<Formation> form_alone(const Identity& identity, const Settings& settings,
   plan.ranks.push_back(std::move(self));
   plan.host_of.push_back(0);
   formation.key = identity.key;
-  auto segment = create_segment(layout_for(settings, 1), plan.epoch, 0, reserve);
+  const SegmentLayout layout = layout_for(settings, 1);
+  auto segment = create_segment(layout, plan.epoch, 0, take_prepared(reserve, layout));
   // No peer maps it, so a sandbox that refuses shared memory refuses nothing that this job needs.
-  if (!segment.ok()) segment = Segment::create_private(layout_for(settings, 1), plan.epoch, 0);
+  if (!segment.ok()) segment = Segment::create_private(layout, plan.epoch, 0);
   if (!segment.ok()) return segment.status();
   formation.segment = std::move(segment).value();
   auto doorbell = make_doorbell();

@@ -147,7 +147,7 @@ Status Forming::open_listeners() {
   auto exchange = LocalExchange::listen();
   unshared_ = exchange.status();
   if (exchange.ok()) exchange_ = std::move(exchange).value();
-  memory_limits_ = memory_limits();  // before the wish: no rank of the epoch has taken its segment yet
+  memory_limits_ = memory_limits();  // before the wish: no rank has taken a segment yet that it had not prepared
   return {};
 }
 
@@ -252,14 +252,17 @@ Status Forming::make_segment(const std::vector<int>& peers) {
   std::vector<int64_t> processes;
   for (const int peer : peers) processes.push_back(plan.ranks[static_cast<size_t>(peer)].pid);
   RUEDA_RETURN_IF_ERROR(check_budget(memory_limits_, kLeastBytes, processes));
-  if (unshared_.ok()) unshared_ = check_budget(memory_limits_, layout.total_bytes() + kLeastBytes, processes);
+  auto prepared = take_prepared(options_.reserve, layout);
+  if (unshared_.ok() && !prepared) {
+    unshared_ = check_budget(memory_limits_, layout.total_bytes() + kLeastBytes, processes);
+  }
   if (unshared_.ok()) {
-    auto segment = create_segment(layout, plan.epoch, plan.rank, options_.reserve);
+    auto segment = create_segment(layout, plan.epoch, plan.rank, std::move(prepared));
     unshared_ = segment.status();
     if (segment.ok()) formation_.segment = std::move(segment).value();
   }
   if (unshared_.ok()) return {};
-  if (options_.reserve != nullptr) options_.reserve->drop();
+  prepared.reset();
   exchange_.reset();
   auto segment = Segment::create_private(layout, plan.epoch, plan.rank);
   if (!segment.ok())

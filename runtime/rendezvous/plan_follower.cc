@@ -185,8 +185,8 @@ void PlanFollower::State::take_notice(const StoreReply& reply) {
     return end({Code::kMismatch, "hvdrun's notice " + std::to_string(next_notice) +
                                      " cannot be read: check that hvdrun and this program come from one build"});
   }
-  if (on_notice && is_ahead(notice->plan))
-    on_notice(*notice);  // first: once it is pending, the worker may leave for it
+  // First: once the notice is pending, the worker may leave its plan for it.
+  if (on_notice && is_ahead(notice->plan)) on_notice(*notice);
   {
     MutexLock lock(mutex);
     heard = next_notice;

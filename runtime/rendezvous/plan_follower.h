@@ -25,9 +25,9 @@ struct PendingPlans {
 /// with it. Any thread may call it. The session owns it.
 class PlanFollower {
  public:
-  /// Connects to hvdrun's store, which blocks. `where.job` is the whole job's name. Calls `on_notice` on its thread
-  /// with every notice of a plan that was not taken, before it is pending. It may be empty, and takes milliseconds at
-  /// most. Errors as `StoreClient::connect`; kSystem if the system gives no thread.
+  /// Connects to hvdrun's store, which blocks. `where.job` is the whole job's name. `on_notice` may be empty. It is
+  /// called on the follower's thread with every notice of a plan that was not taken, before that is pending; other news
+  /// waits until it returns. Errors as `StoreClient::connect`; kSystem if the system gives no thread.
   static Result<std::unique_ptr<PlanFollower>> start(const StoreLocation& where, int64_t worker, Deadline deadline,
                                                      std::function<void(const MembershipNotice&)> on_notice = {});
   ~PlanFollower();

@@ -21,12 +21,13 @@ namespace rueda::core {
 SegmentReserve::~SegmentReserve() { drop(); }
 
 void SegmentReserve::prepare(const Settings& settings, int local_size) {
-  const size_t bytes = layout_for(settings, local_size).total_bytes();
+  const int ranks = std::max(1, local_size);
+  const size_t bytes = layout_for(settings, ranks).total_bytes();
   MutexLock lock(mutex_);
   if (maker_.joinable()) return;
-  static_cast<void>(start_thread(maker_, "that prepares shared memory", [this, bytes, local_size] {
+  static_cast<void>(start_thread(maker_, "that prepares shared memory", [this, bytes, ranks] {
     ::pthread_setname_np(::pthread_self(), "rueda-reserve");
-    make(bytes, local_size);
+    make(bytes, ranks);
   }));
 }
 
@@ -51,14 +52,15 @@ std::optional<SegmentMemory> SegmentReserve::take(size_t bytes) {
   return taken;
 }
 
+std::optional<SegmentMemory> take_prepared(SegmentReserve* reserve, const SegmentLayout& layout) {
+  return reserve == nullptr ? std::nullopt : reserve->take(layout.total_bytes());
+}
+
 Result<std::shared_ptr<Segment>> create_segment(const SegmentLayout& layout, uint64_t epoch, int rank,
-                                                SegmentReserve* reserve) {
-  auto memory = reserve == nullptr ? std::nullopt : reserve->take(layout.total_bytes());
-  if (memory) {
-    log(LogLevel::kDebug, "init: the segment of rank {} was prepared", rank);
-    return Segment::create_in(std::move(*memory), layout, epoch, rank);
-  }
-  return Segment::create(layout, epoch, rank);
+                                                std::optional<SegmentMemory> prepared) {
+  if (!prepared) return Segment::create(layout, epoch, rank);
+  log(LogLevel::kDebug, "init: the segment of rank {} was prepared", rank);
+  return Segment::create_in(std::move(*prepared), layout, epoch, rank);
 }
 
 }  // namespace rueda::core

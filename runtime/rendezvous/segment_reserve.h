@@ -23,9 +23,9 @@ class SegmentReserve {
   SegmentReserve(const SegmentReserve&) = delete;
   SegmentReserve& operator=(const SegmentReserve&) = delete;
 
-  /// Begins to make what a rank needs in an epoch of these settings, with `local_size` ranks on its host, which all do
-  /// the same. It is made on a thread of its own ("rueda-reserve"), unless something is there or under way. Does
-  /// nothing if a memory limit has no room for twice as much, or if the system has no memory or no thread: the segment
+  /// Begins to make the memory that a rank needs in an epoch of these settings with `local_size` ranks on its host; 0
+  /// counts as 1. A thread of its own ("rueda-reserve") makes it. Does nothing if this was called since the last
+  /// `take`, if a memory limit leaves no room (`may_prepare`), or if the system has no memory or no thread: the segment
   /// is then made when it is needed. Waits only for a `take` on another thread.
   void prepare(const Settings& settings, int local_size);
   /// Returns what was prepared if it has so many bytes, and keeps nothing. Waits for it if it is under way.
@@ -41,13 +41,14 @@ class SegmentReserve {
   std::optional<SegmentMemory> made_;           ///< the maker's until it was joined, then that of `take`
 };
 
-/// Whether each of `local_size` ranks may take `bytes` beside its present segment. Forming asks for the same room once
-/// more, and does not know that it was taken before.
+/// Returns whether the limits leave room for two segments of `bytes` on each of `local_size` ranks, which all prepare
+/// one at the same time. A neighbour that has prepared none asks for the room of one when the epoch is formed.
 bool may_prepare(std::span<const MemoryLimit> limits, size_t bytes, int local_size);
 
-/// Makes a segment in what the reserve holds, if that fits, else in new memory. `reserve` may be null. Errors as
-/// `Segment::create`.
+/// Returns what the reserve has for a segment of this layout. `reserve` may be null.
+std::optional<SegmentMemory> take_prepared(SegmentReserve* reserve, const SegmentLayout& layout);
+/// Makes a segment in `prepared`, or in new memory if there is none. Errors as `Segment::create`.
 Result<std::shared_ptr<Segment>> create_segment(const SegmentLayout& layout, uint64_t epoch, int rank,
-                                                SegmentReserve* reserve);
+                                                std::optional<SegmentMemory> prepared);
 
 }  // namespace rueda::core

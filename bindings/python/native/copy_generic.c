@@ -1,4 +1,4 @@
-/* Copies memory on machines without a way past the caches that every one of their kind has. */
+/* Copies memory on processors for which no store past the caches is known here. */
 #include <string.h>
 
 #include "calls.h"

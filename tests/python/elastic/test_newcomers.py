@@ -37,10 +37,7 @@ state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=0)
 
 @hvd.elastic.run
 def train(state):
-    while hvd.size() == 1:
-        list_slots(2)
-        await_change(state)
-        state.commit()
+    grow(state)
     optimizer.zero_grad()
     model(torch.ones(4, 2)).sum().backward()
     optimizer.step()
@@ -70,10 +67,7 @@ state = hvd.elastic.TorchState(model=torch.nn.Linear(1, 1))
 
 @hvd.elastic.run
 def train(state):
-    while hvd.size() == 1:
-        list_slots(2)
-        await_change(state)
-        state.commit()
+    grow(state)
     hvd.barrier()
     tell("trained")
 

@@ -46,10 +46,7 @@ state = hvd.elastic.TensorFlowKerasState(model, epoch=0)
 
 @hvd.elastic.run
 def train(state):
-    while hvd.size() == 1:
-        list_slots(2)
-        await_change(state)
-        state.commit()
+    grow(state)
     fit(of_keras.callbacks.BroadcastGlobalVariablesCallback(0))
     hvd.broadcast_variables([variable], 0)
     tell("trained", sizes=hvd.allgather_object(hvd.broadcast_object(int(hvd.allreduce(one, op=hvd.Sum)[0]))), sum=compiled().numpy().tolist())

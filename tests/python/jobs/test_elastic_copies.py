@@ -246,13 +246,35 @@ def one_thread_of_pytorch():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def writers(monkeypatch):
-    """The threads that have copied something, once for each piece."""
-    seen = []
+def names_of_writers(monkeypatch):
+    """The names of the functions that copy tensors from now on, once for each piece."""
+    names = []
     for name in ("_copy", "_copy_past_cache"):
         write = getattr(copies, name)
-        monkeypatch.setattr(copies, name, lambda new, old, write=write: (seen.append(threading.current_thread()), write(new, old)))
+        monkeypatch.setattr(copies, name, lambda new, old, name=name, write=write: (names.append(name), write(new, old)))
+    return names
+
+
+@pytest.mark.parametrize("much, used", [(1, {"_copy_past_cache"}), (1 << 60, {"_copy"})])
+def test_a_save_goes_past_the_cache_if_it_is_large_and_a_restore_never_does(monkeypatch, much, used):
+    monkeypatch.setattr(copies, "_MUCH", much)
+    monkeypatch.setattr(copies, "_LONG", 1)
+    value, names = {"it": torch.rand(300)}, names_of_writers(monkeypatch)
+    kept = saved(value, value)
+    assert {*names} == used
+    names.clear()
+    live = {"it": torch.zeros(300)}
+    version = live["it"]._version
+    copies.copied(kept.copy, live)
+    assert same(live, value) and {*names} == {"_copy"} and live["it"]._version > version
+
+
+@pytest.fixture
+def writers(monkeypatch):
+    """The threads that have copied a piece past the cache, which every copy of a long tensor is here."""
+    seen, write = [], copies._copy_past_cache
+    monkeypatch.setattr(copies, "_MUCH", 1)
+    monkeypatch.setattr(copies, "_copy_past_cache", lambda new, old: (seen.append(threading.current_thread()), write(new, old)))
     return seen
 
 
@@ -264,7 +286,7 @@ def test_a_copy_that_is_spread_over_threads_is_whole_and_leaves_none(one_thread_
     assert same(kept.copy, after) and addresses(kept.copy) == places
     names = {thread.name for thread in writers if thread is not threading.main_thread()}
     assert names and all(name.startswith("rueda-copy") for name in names)
-    assert sum(thread.name.startswith("rueda-copy") for thread in writers) == 3 + 1 + 2 + 1  # "long" in pieces; "turned" goes through the cache
+    assert sum(thread.name.startswith("rueda-copy") for thread in writers) == 3 + 1 + 1 + 1  # "long" in pieces
     assert not any(thread.name.startswith("rueda-copy") for thread in threading.enumerate())
     before, after = len(writers), large()
     kept.save(after)

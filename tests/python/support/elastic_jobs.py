@@ -24,6 +24,13 @@ def await_change(state):
     \"\"\"Waits for a notice of the next plan. The next check of the state tells of it.\"\"\"
     state._host_messages.put(state._host_messages.get())
 
+def grow(state):
+    \"\"\"Commits until the second worker has come.\"\"\"
+    while hvd.size() == 1:
+        list_slots(2)
+        await_change(state)
+        state.commit()
+
 def tell(what, **more):
     os.write(1, json.dumps(dict(what=what, worker=rueda.elastic.worker_id(), plan=rueda.elastic.membership().plan, **more)).encode() + b"\\n")  # in one piece
 

@@ -165,6 +165,24 @@ TEST_CASE("a segment stays below 20 MiB for any number of lanes and ranks") {
   }
 }
 
+TEST_CASE("an epoch of one rank and one of several use the memory that was prepared") {
+  for (const int size : {1, 3}) {
+    MemoryStore store;
+    auto parts = parts_of(size);
+    std::vector<SegmentReserve> reserves(static_cast<size_t>(size));
+    for (size_t rank = 0; rank < parts.size(); ++rank) {
+      reserves[rank].prepare(parts[rank].settings, size);
+      parts[rank].options.reserve = &reserves[rank];
+    }
+    const auto results = form_all(parts, store);
+    check_one_host(results);
+    check_shared_memory(results);
+    for (SegmentReserve& reserve : reserves) {
+      CHECK_FALSE(reserve.take(results[0]->value().segment->layout().total_bytes()));
+    }
+  }
+}
+
 TEST_CASE("rank 0's policy holds for all, each rank's own choices stay") {
   MemoryStore store;
   auto parts = parts_of(3);

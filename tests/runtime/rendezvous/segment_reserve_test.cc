@@ -2,9 +2,11 @@
 #include "runtime/rendezvous/segment_reserve.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "runtime/rendezvous/locality.h"
 #include "runtime/rendezvous/memory_budget.h"
@@ -56,18 +58,24 @@ TEST_CASE("a segment takes its memory from the reserve, and makes it if there is
   SegmentReserve reserve;
   reserve.prepare(Settings(), 2);
   const SegmentLayout layout = layout_for(Settings(), 2);
-  const auto first = create_segment(layout, 7, 1, &reserve);
-  const auto second = create_segment(layout, 7, 1, &reserve);
-  const auto third = create_segment(layout, 7, 1, nullptr);
+  auto prepared = take_prepared(&reserve, layout);
+  REQUIRE(prepared);
+  struct stat file {};
+  REQUIRE(::fstat(prepared->fd(), &file) == 0);
+  const ino_t inode = file.st_ino;
+  const auto first = create_segment(layout, 7, 1, std::move(prepared));
+  const auto second = create_segment(layout, 7, 1, take_prepared(&reserve, layout));
+  const auto third = create_segment(layout, 7, 1, take_prepared(nullptr, layout));
   for (const auto* segment : {&first, &second, &third}) {
     REQUIRE(segment->ok());
     CHECK(Segment::map(segment->value()->fd(), layout, 7, 1).ok());
     CHECK_FALSE(Segment::map(segment->value()->fd(), layout, 8, 1).ok());
   }
-  CHECK_FALSE(reserve.take(layout.total_bytes()));
+  REQUIRE(::fstat(first.value()->fd(), &file) == 0);
+  CHECK(file.st_ino == inode);
 }
 
-TEST_CASE("memory limits leave room for the present segment, the next one, and for forming to ask again") {
+TEST_CASE("memory is prepared only if limits leave room for two segments of each rank") {
   const size_t bytes = 8 << 20;
   const auto limit = [](uint64_t left) { return MemoryLimit{"/job", left + 1, left}; };
   CHECK(may_prepare({}, bytes, 4));

@@ -115,8 +115,8 @@ class _Agreed(Round):
     def prepare(self, state: Any) -> None:
         if isinstance(state, State):
             state._prepare()
-            if gc.isenabled():  # it takes 0.1 s with a framework's objects, and would else come while the others wait
-                gc.collect()
+            if gc.isenabled():
+                gc.collect()  # takes 0.1 s with a framework's objects; else it may come while the others wait
 
     def begin(self, state: Any, came_late: bool) -> None:
         _Agreed._lacks_state |= came_late

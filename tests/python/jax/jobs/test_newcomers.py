@@ -28,10 +28,7 @@ state = rueda.elastic.ObjectState(hvd.broadcast_object, hvd.rank, epoch=0)
 
 @rueda.elastic.run
 def train(state):
-    while hvd.size() == 1:
-        list_slots(2)
-        await_change(state)
-        state.commit()
+    grow(state)
     tell("trained", sizes=hvd.allgather_object(hvd.broadcast_object(int(hvd.allreduce(one, hvd.Sum)[0]))), sum=compiled(one).tolist())
 
 train(state)

@@ -83,25 +83,28 @@ def _write(pairs: List[Pair], private: bool) -> None:
     long = [pair for pair in pairs if pair[0].device.type == "cpu" and _bytes(pair[0]) >= _LONG]
     write = _copy_past_cache if private and sum(_bytes(new) for new, _ in long) >= _MUCH else _copy
     threads = _threads.get() if torch.get_num_threads() == 1 else 1
-    own = {id(new) for new, _ in long}
+    spread = {id(new) for new, _ in long}
     for pair in pairs:
-        if id(pair[0]) not in own:  # on a device, too: another thread's stream there would not wait for this one's
+        if id(pair[0]) not in spread:  # on a device, too: another thread's stream there would not wait for this one's
             _copy(*pair)
-    try:
-        if threads > 1 and long:
-            return _write_by(threads, write, long)
-    except RuntimeError:  # the system has no thread to give, or PyTorch refuses a copy, and will again
-        pass
+    if threads > 1 and long:
+        return _write_by(threads, write, long)
     for pair in long:
         write(*pair)
 
 
 def _write_by(threads: int, write: Writer, pairs: List[Pair]) -> None:
-    """Does so with threads. None is at work any more when this returns or raises."""
+    """Copies the pairs with several threads. All have ended when this returns or raises, unless a second KeyboardInterrupt comes."""
     left = collections.deque(piece for pair in pairs for piece in _pieces(*pair))
     pool = concurrent.futures.ThreadPoolExecutor(threads, "rueda-copy")
+    writers: List[Any] = []
     try:
-        for writer in [pool.submit(_write_some, write, left) for _ in range(threads)]:
+        try:
+            for _ in range(threads):
+                writers.append(pool.submit(_write_some, write, left))
+        except RuntimeError:  # the system has no further thread to give
+            _write_some(write, left)
+        for writer in writers:
             writer.result()
     finally:
         left.clear()
@@ -131,7 +134,7 @@ def _copy(new: torch.Tensor, old: torch.Tensor) -> None:
 
 
 def _copy_past_cache(new: torch.Tensor, old: torch.Tensor) -> None:
-    """Copies what nobody reads soon: it would only push other things out of the cache, and be read before it is overwritten."""
+    """Copies past the cache what nobody reads soon. A store through it would push out other things, and first read what it overwrites."""
     if not new.is_contiguous():
         return _copy(new, old)
     lib.rueda_py_copy(old.data_ptr(), new.data_ptr(), _bytes(new))
