@@ -262,7 +262,6 @@ Status Forming::make_segment(const std::vector<int>& peers) {
     if (segment.ok()) formation_.segment = std::move(segment).value();
   }
   if (unshared_.ok()) return {};
-  prepared.reset();
   exchange_.reset();
   auto segment = Segment::create_private(layout, plan.epoch, plan.rank);
   if (!segment.ok())
