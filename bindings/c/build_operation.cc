@@ -67,7 +67,7 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   const bool drained = options.drain != 0 && call.completions != nullptr;
   if (drained || options.callback != nullptr) cell = std::make_shared<std::atomic<rueda_handle>>(0);
   if (drained) {
-    spec.announce = [queue = call.completions, context = options.drain_context, cell](Code code) {
+    spec.announce = [queue = *call.completions, context = options.drain_context, cell](Code code) {
       queue->add({cell->load(), context, static_cast<int32_t>(code), 0});
     };
   }

@@ -22,8 +22,9 @@ struct OperationCall {
   const int64_t* const* splits = nullptr;  ///< rows for each rank, a list for each tensor; null: even
   const char* const* names = nullptr;      ///< a group's
   const rueda_op_options* options = nullptr;
-  uint64_t group = 0;                                      ///< number of the group instance; 0: no group
-  std::shared_ptr<CompletionQueue> completions = nullptr;  ///< for calls that ask to be drained; null: a blocking call
+  uint64_t group = 0;  ///< number of the group instance; 0: no group
+  /// The session's, for calls that ask to be drained; null: a blocking call.
+  const std::shared_ptr<CompletionQueue>* completions = nullptr;
 };
 
 inline bool receives_from_any(const OperationCall& call) {

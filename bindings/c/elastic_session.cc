@@ -21,17 +21,9 @@ constexpr std::chrono::seconds kOldEngineLimit{5};
 /// Sets are compared with the job's size only when the first plan is known.
 constexpr int kLargestSize = static_cast<int>(kMostPlannedWorkers);
 
-/// Numbers that programs keep for names stay what they are.
-Status hand_over_names(const Engine& from, Engine& to) {
-  for (int64_t number = 1; !from.interned(number).empty(); ++number) {
-    RUEDA_RETURN_IF_ERROR(to.intern(from.interned(number)).status());
-  }
-  return {};
-}
-
 Status adopt(rueda_session& session, ElasticJob::Joined joined) {
   MutexLock lock(session.mutex);
-  if (session.engine != nullptr) RUEDA_RETURN_IF_ERROR(hand_over_names(*session.engine, *joined.engine));
+  if (session.engine != nullptr) joined.engine->take_names(*session.engine);
   joined.engine->set_activity(session.activity);
   session.engine = std::move(joined.engine);
   session.plan = std::move(joined.plan);

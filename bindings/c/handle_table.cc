@@ -14,16 +14,16 @@ constexpr int kGenerationShift = 40;
 
 }  // namespace
 
-rueda_handle HandleTable::insert(Submitted submitted, std::shared_ptr<CompletionQueue> completions) {
+rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions) {
   MutexLock lock(mutex_);
-  live_.emplace(++last_, Live{std::move(submitted), std::move(completions)});
+  live_.emplace(++last_, Live{std::move(operation), std::move(completions)});
   return last_;
 }
 
-Submitted HandleTable::find_submitted(rueda_handle handle) const {
+std::shared_ptr<Operation> HandleTable::find(rueda_handle handle) const {
   MutexLock lock(mutex_);
   const auto found = live_.find(handle);
-  return found == live_.end() ? Submitted() : found->second.submitted;
+  return found == live_.end() ? nullptr : found->second.operation;
 }
 
 std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
@@ -36,7 +36,7 @@ std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
     live_.erase(found);
   }
   if (gone.completions != nullptr) gone.completions->withdraw(handle);
-  return gone.submitted.operation;
+  return gone.operation;
 }
 
 HandleTable& handles() {

@@ -10,14 +10,6 @@
 
 namespace rueda::core {
 
-class Engine;
-
-/// What a handle stands for; both null if it stands for nothing.
-struct Submitted {
-  std::shared_ptr<Operation> operation;
-  std::shared_ptr<Engine> engine;  ///< the one that runs the operation
-};
-
 /// The live handles of this process. They are numbers, so that a stale one is an error and never a wild pointer. Any
 /// thread.
 class HandleTable {
@@ -25,16 +17,16 @@ class HandleTable {
   /// The first number is `last` + 1.
   explicit HandleTable(rueda_handle last) : last_(last) {}
   /// Adds an operation. `completions`, if not null, is told when the handle is removed.
-  rueda_handle insert(Submitted submitted, std::shared_ptr<CompletionQueue> completions) RUEDA_EXCLUDES(mutex_);
-  Submitted find_submitted(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
+  rueda_handle insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions)
+      RUEDA_EXCLUDES(mutex_);
   /// Returns null if there is no such handle.
-  std::shared_ptr<Operation> find(rueda_handle handle) const { return find_submitted(handle).operation; }
+  std::shared_ptr<Operation> find(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
   /// Removes the handle and returns its operation; null if there is no such handle.
   std::shared_ptr<Operation> remove(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
 
  private:
   struct Live {
-    Submitted submitted;
+    std::shared_ptr<Operation> operation;
     std::shared_ptr<CompletionQueue> completions;
   };
   mutable Mutex mutex_;

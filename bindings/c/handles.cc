@@ -14,17 +14,12 @@
 namespace rueda::core {
 namespace {
 
-Result<Submitted> find_submitted(rueda_handle handle) {
-  Submitted submitted = handles().find_submitted(handle);
-  if (submitted.operation != nullptr) return submitted;
+Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
+  std::shared_ptr<Operation> operation = handles().find(handle);
+  if (operation != nullptr) return operation;
   return Status(
       Code::kInvalidArgument,
       fmt::format("handle {} does not exist in this process: it was never returned, or was released", handle));
-}
-
-Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
-  Result<Submitted> submitted = find_submitted(handle);
-  return submitted.ok() ? Result(std::move(submitted).value().operation) : submitted.status();
 }
 
 Deadline deadline_of(double seconds) { return seconds >= 0 ? deadline_in(seconds) : Deadline::never(); }
@@ -34,8 +29,8 @@ int32_t waiting(rueda_handle handle, double seconds, Wait&& wait) {
   return guarded([&]() -> Status {
     if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "timeout_seconds is not a number");
     if (Completer::in_callback()) return Status(Code::kInvalidArgument, "waiting inside a callback is refused");
-    const Result<Submitted> submitted = find_submitted(handle);
-    return submitted.ok() ? wait(submitted.value(), deadline_of(seconds)) : submitted.status();
+    const Result<std::shared_ptr<Operation>> operation = find(handle);
+    return operation.ok() ? wait(operation.value(), deadline_of(seconds)) : operation.status();
   });
 }
 
@@ -59,22 +54,23 @@ Result<std::shared_ptr<Operation>> find_launched(rueda_handle handle, OpKind kin
 }  // namespace rueda::core
 
 namespace core = rueda::core;
+using Operation = std::shared_ptr<core::Operation>;
 
 int32_t rueda_wait(rueda_handle handle, double timeout_seconds) {
-  return core::waiting(handle, timeout_seconds, [](const core::Submitted& submitted, core::Deadline deadline) {
-    return submitted.engine->wait(*submitted.operation, deadline);
+  return core::waiting(handle, timeout_seconds, [](const Operation& operation, core::Deadline deadline) {
+    return operation->engine()->wait(*operation, deadline);
   });
 }
 
 int32_t rueda_wait_stream(rueda_handle handle, void* stream, double timeout_seconds) {
-  return core::waiting(handle, timeout_seconds, [stream](const core::Submitted& submitted, core::Deadline deadline) {
-    return submitted.engine->wait_stream(*submitted.operation, stream, deadline);
+  return core::waiting(handle, timeout_seconds, [stream](const Operation& operation, core::Deadline deadline) {
+    return operation->engine()->wait_stream(*operation, stream, deadline);
   });
 }
 
 int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
-  return core::waiting(handle, timeout_seconds, [](const core::Submitted& submitted, core::Deadline deadline) {
-    return submitted.engine->abandon(submitted.operation, deadline);
+  return core::waiting(handle, timeout_seconds, [](const Operation& operation, core::Deadline deadline) {
+    return operation->engine()->abandon(operation, deadline);
   });
 }
 
@@ -102,10 +98,10 @@ int32_t rueda_last_joined(rueda_handle handle, int32_t* rank) {
 int32_t rueda_poll(rueda_handle handle) {
   int32_t answer = -1;
   core::guarded([&]() -> core::Status {
-    const auto submitted = core::find_submitted(handle);
-    if (!submitted.ok()) return submitted.status();
-    submitted.value().engine->look();
-    answer = submitted.value().operation->done() ? 1 : 0;
+    const auto operation = core::find(handle);
+    if (!operation.ok()) return operation.status();
+    operation.value()->engine()->look();
+    answer = operation.value()->done() ? 1 : 0;
     return {};
   });
   return answer;

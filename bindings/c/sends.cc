@@ -77,8 +77,8 @@ int32_t with_peer(rueda_session* session, const Transfer& transfer, Form form, c
   const int32_t code = guarded([&]() -> Status {
     Result<OperationCall> made = call_between(session, transfer, form, given, options);
     if (!made.ok()) return made.status();
-    call = std::move(made).value();
-    if (form == Form::kGroup) call = as_group(session, std::move(call));
+    call = made.value();
+    if (form == Form::kGroup) call = as_group(session, call);
     return {};
   });
   return code != RUEDA_OK ? code : enqueue(call);

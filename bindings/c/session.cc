@@ -167,6 +167,15 @@ Result<Whereabouts> find_place(const rueda_init_options& options, const Settings
   return Whereabouts{std::move(identity).value(), std::move(plugins).value(), without_mpi};
 }
 
+Status check_session(const rueda_session* session) {
+  if (session == nullptr) return {Code::kNotInitialized, "the session is NULL; call rueda_init first"};
+  if (session->process == process_generation()) return {};
+  return {Code::kNotInitialized,
+          fmt::format("this process (pid {}) was forked after rueda_init; call rueda_init in it", ::getpid())};
+}
+
+Status was_shut_down() { return {Code::kNotInitialized, "the session was shut down"}; }
+
 }  // namespace
 
 uint64_t process_generation() {
@@ -179,23 +188,21 @@ uint64_t process_generation() {
 }
 
 Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session) {
-  if (session == nullptr) return Status(Code::kNotInitialized, "the session is NULL; call rueda_init first");
-  if (session->process != process_generation()) {
-    return Status(Code::kNotInitialized, "this process (pid " + std::to_string(::getpid()) +
-                                             ") was forked after rueda_init; call rueda_init in it");
-  }
+  RUEDA_RETURN_IF_ERROR(check_session(session));
   auto* shell = const_cast<rueda_session*>(session);
   MutexLock lock(shell->mutex);
-  if (shell->engine == nullptr) return Status(Code::kNotInitialized, "the session was shut down");
+  if (shell->engine == nullptr) return was_shut_down();
   return shell->engine;
 }
 
+/// Takes the mutex once, because every operation passes here.
 Result<std::shared_ptr<Engine>> working_engine_of(const rueda_session* session) {
-  auto engine = engine_of(session);
-  if (!engine.ok()) return engine;
+  RUEDA_RETURN_IF_ERROR(check_session(session));
   auto* shell = const_cast<rueda_session*>(session);
   MutexLock lock(shell->mutex);
-  return shell->forecast ? engine.value()->status() : engine;
+  if (shell->engine == nullptr) return was_shut_down();
+  if (shell->forecast) return shell->engine->status();
+  return shell->engine;
 }
 
 std::optional<EpochPlan> forecast_of(const rueda_session& session) {

@@ -25,13 +25,13 @@ int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* 
     if (handle == nullptr) return Status(Code::kInvalidArgument, "handle is NULL");
     *handle = 0;
     OperationCall call = given;
-    if (session != nullptr) call.completions = session->completions;
+    if (session != nullptr) call.completions = &session->completions;
     std::shared_ptr<Engine> engine;
     HandleCell cell;
     Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
     if (!operation.ok()) return operation.status();
     const bool drained = operation.value()->spec().announce != nullptr;
-    const rueda_handle number = handles().insert({operation.value(), engine}, drained ? call.completions : nullptr);
+    const rueda_handle number = handles().insert(operation.value(), drained ? *call.completions : nullptr);
     if (cell != nullptr) cell->store(number);
     Status entered = engine->submit(operation.value());
     if (entered.ok()) {
@@ -59,7 +59,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
           "a blocking operation needs output data or `allocate`; memory of the library's would be freed at once");
     }
     const bool announced = operation.value()->spec().callback != nullptr;
-    if (announced) cell->store(handles().insert({operation.value(), engine}, nullptr));
+    if (announced) cell->store(handles().insert(operation.value(), nullptr));
     Status entered;
     Status result = engine->submit_and_wait(operation.value(), entered);
     if (announced) static_cast<void>(handles().remove(cell->load()));

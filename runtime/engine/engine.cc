@@ -45,7 +45,7 @@ bool Engine::can_share(SetId set) const {
 }
 
 OperationHome Engine::operation_home() {
-  return {{shared_from_this(), &output_bytes_},
+  return {shared_from_this(), &output_bytes_,
           std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout)};
 }
 
@@ -92,12 +92,11 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
 /// If it fails, also for want of memory, the operation is free of the engine: its names are views of its own texts.
 bool Engine::hand_in(const std::shared_ptr<Operation>& operation, Status& entered) {
   const auto let_go = [&] {
-    operation->in_flight.reset();
-    names_.release(*operation);
+    TensorPart* const any = operation->tensors().data();
+    names_.release({&any, 1});
   };
   try {
     recorder_.enqueued(*operation);  // stamps `submitted`, which turns read
-    operation->in_flight = operation;
     entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
     if (entered.ok()) return true;
     recorder_.refused(*operation, entered);

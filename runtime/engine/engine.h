@@ -2,6 +2,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,9 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Result<uint32_t> intern(std::string_view name);
   /// The name of `number`; empty if there is none.
   std::string_view interned(int64_t number) const { return names_.text(number); }
+
+  /// Before the first operation: the numbers that programs keep for names of the engine before mean the same here.
+  void take_names(const Engine& before) { names_.copy_from(before.names_); }
 
   /// Enqueues; never waits for a peer. If it fails, nothing was enqueued. Returns kInvalidArgument if a name
   /// is already in flight or the process set refuses the operation, and the session's end (kShutDown, kPeerLost, ...)
@@ -176,7 +180,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   bool worth_spinning(const Operation& operation) const;
   void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
   void launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark);
-  void finish(TensorPart& tensor, const Status& status);
+  bool has_ended(TensorPart& tensor, const Status& status);
+  void finish(std::span<TensorPart* const> last);
   // engine_turns.cc and drive.h: the baton
   template <typename Done, typename WorthIt>
   void drive(Done&& done, WorthIt&& worth_it, Deadline deadline = Deadline::never()) RUEDA_ON(baton_holder);

@@ -58,7 +58,8 @@ void Engine::batch_launched(std::unique_ptr<Batch> batch) {
 void Engine::launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark) {
   Operation& operation = *tensor.operation;
   if (!tensor.failure.ok() || !operation.launch_tensor(mark)) return;
-  names_.release(operation);
+  TensorPart* const launched = &tensor;
+  names_.release({&launched, 1});
   operation.names_free = true;
   operation.launched();
 }
@@ -90,7 +91,12 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
     note_time(batch, recorder_.finished(batch, final_result), final_result);
   });
   if (batch.device != nullptr) give_credit_back(*batch.team);
-  for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
+  // In place: those whose operations are over come first, and the rest is needed no more.
+  size_t over = 0;
+  for (TensorPart* tensor : batch.tensors) {
+    if (has_ended(*tensor, final_result.ok() ? tensor->failure : final_result)) batch.tensors[over++] = tensor;
+  }
+  finish({batch.tensors.data(), over});
 }
 
 /// From the verdict on, so that it counts if another thread has to wake up for a batch; but not while the batch before
@@ -109,11 +115,13 @@ void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
   const bool by_goodbye = status.code() == Code::kShutDown && status.rank() == plan_.rank && !ended_.load();
   const Status why = by_goodbye ? inbox_.closed() : status;
   quietly([&] { recorder_.ended(tensor, why); });
-  finish(tensor, why);
+  TensorPart* const ended = &tensor;
+  if (has_ended(tensor, why)) finish({&ended, 1});
 }
 
-/// Each failed tensor's sentence names it, unless the sentence does already.
-void Engine::finish(TensorPart& tensor, const Status& status) {
+/// Each failed tensor's sentence names it, unless the sentence does already. Returns true for the last tensor of its
+/// operation.
+bool Engine::has_ended(TensorPart& tensor, const Status& status) {
   Operation& operation = *tensor.operation;
   Status named = status;
   quietly([&] {
@@ -122,15 +130,23 @@ void Engine::finish(TensorPart& tensor, const Status& status) {
                           status.sentence().find(describe(tensor)) != std::string::npos;
     if (!names_it) named = Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
   });
-  if (!operation.finish_tensor(named)) return;
-  // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
-  if (!operation.names_free) names_.release(operation);
-  sets_.leave(operation.set(), operation.kind());
-  const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
-  operation.complete();
-  quietly([&] {
-    if (operation.spec().callback) completer_.post(self);
-  });
+  return operation.finish_tensor(named);
+}
+
+/// Completes the operations of these tensors. What they held is free before a waiter can see one done: the caller may
+/// submit the same name at once.
+void Engine::finish(std::span<TensorPart* const> last) {
+  if (last.empty()) return;
+  names_.release(last);
+  for (const TensorPart* tensor : last) {
+    Operation& operation = *tensor->operation;
+    sets_.leave(operation.set(), operation.kind());
+    const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
+    quietly([&] {
+      operation.complete();
+      if (operation.spec().callback) completer_.post(self);
+    });
+  }
 }
 
 }  // namespace rueda::core

@@ -1,12 +1,15 @@
-// A name in flight is kept in one of two sets: by its text and the process set, or, once the name was interned, by its
-// number and the process set. `intern` moves a name that is in flight from the first set to the second; `leave`
-// therefore asks anew for the number, and finds the name where it is now.
+// A name in flight is kept in one of three ways: by its text and the process set; or, once the name has a number, by
+// that and the process set; or by a mark at the number, if the set is that of all ranks. `add` moves a name that is in
+// flight from the first way to the others; `leave` therefore asks anew for the number, and finds the name where it is
+// now.
 #include "runtime/engine/names_in_flight.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include "runtime/agreement/set_members.h"
 
@@ -36,26 +39,53 @@ Status refuse(std::span<const TensorPart> tensors, size_t index) {
 
 }  // namespace
 
-/// What is in flight by its text is in flight by its number from now on. That needs a look at all names in flight by
-/// text, but a name is interned once.
 uint32_t NamesInFlight::intern(std::string_view name) {
   MutexLock lock(mutex_);
-  if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
-  const std::string& text = texts_.emplace_back(name);  // a deque: the text keeps its address, which `numbers_` uses
-  const auto number = static_cast<uint32_t>(texts_.size());
-  numbers_.emplace(text, number);
-  for (auto key = named_.begin(); key != named_.end();) {
-    const bool same = key->name == name;
-    if (same) numbered_.insert(key_of(number, key->set));
-    key = same ? named_.erase(key) : std::next(key);
-  }
+  const auto found = numbers_.find(name);
+  const uint32_t number = found != numbers_.end() ? found->second : add(name);
+  known_[number - 1].interned = true;
   return number;
+}
+
+/// What is in flight by its text is in flight by its number from now on. That needs a look at all names in flight by
+/// text, but a name is added once, and while fewer than `kKnownNames` have a number there are none. What needs memory
+/// comes first and is undone if there is none: a key in `named_` must not outlive the text of its operation.
+uint32_t NamesInFlight::add(std::string_view name) {
+  known_.push_back({std::string(name)});  // a deque: the text keeps its address, which `numbers_` uses
+  const auto number = static_cast<uint32_t>(known_.size());
+  std::vector<SetId> sets;
+  try {
+    for (const Named& key : named_) {
+      if (key.name == name) sets.push_back(key.set);
+    }
+    for (const SetId set : sets) static_cast<void>(enter_number(number, set));
+    numbers_.emplace(known_.back().text, number);
+  } catch (...) {
+    for (const SetId set : sets) leave_number(number, set);
+    known_.pop_back();
+    throw;
+  }
+  for (const SetId set : sets) named_.erase(Named{name, set});
+  return number;
+}
+
+/// Up to the last one that is interned: the others have no number that must stay.
+void NamesInFlight::copy_from(const NamesInFlight& other) {
+  std::vector<Known> names;
+  {
+    MutexLock lock(other.mutex_);
+    names.assign(other.known_.begin(), other.known_.end());
+  }
+  while (!names.empty() && !names.back().interned) names.pop_back();
+  MutexLock lock(mutex_);
+  for (const Known& name : names) known_[add(name.text) - 1].interned = name.interned;
 }
 
 std::string_view NamesInFlight::text(int64_t number) const {
   MutexLock lock(mutex_);
-  if (number < 1 || static_cast<uint64_t>(number) > texts_.size()) return {};
-  return texts_[static_cast<size_t>(number) - 1];
+  if (number < 1 || static_cast<uint64_t>(number) > known_.size()) return {};
+  const Known& known = known_[static_cast<size_t>(number) - 1];
+  return known.interned ? std::string_view(known.text) : std::string_view();
 }
 
 /// A request that came with a number keeps it. One that came with a text gets the number of its name, if it has one, so
@@ -71,19 +101,29 @@ bool NamesInFlight::is_single(const Request& request) {
   return !request.name.empty() && (request.metadata.kind != OpKind::kSend || request.group != 0);
 }
 
-/// False if the name is in flight in this set already.
+bool NamesInFlight::enter_number(uint32_t number, SetId set) {
+  if (set == kGlobalSet) return !std::exchange(known_[number - 1].in_flight, true);
+  return numbered_.insert(key_of(number, set)).second;
+}
+
+/// Returns false if the name is in flight in this set already.
 bool NamesInFlight::enter(const Request& request) {
-  const uint32_t number = number_of(request);
-  return number != 0 ? numbered_.insert(key_of(number, request.set)).second
-                     : named_.insert(Named{request.name, request.set}).second;
+  if (request.number != 0) return enter_number(request.number, request.set);
+  return named_.insert(Named{request.name, request.set}).second;
+}
+
+void NamesInFlight::leave_number(uint32_t number, SetId set) {
+  if (set == kGlobalSet) {
+    known_[number - 1].in_flight = false;
+  } else {
+    numbered_.erase(key_of(number, set));
+  }
 }
 
 void NamesInFlight::leave(const Request& request) {
-  if (const uint32_t number = number_of(request); number != 0) {
-    numbered_.erase(key_of(number, request.set));
-  } else {
-    named_.erase(Named{request.name, request.set});
-  }
+  const uint32_t number = number_of(request);
+  if (number != 0) return leave_number(number, request.set);
+  named_.erase(Named{request.name, request.set});
 }
 
 /// A group enters whole or not at all, also if there is no memory for a name: what stayed would be a view of a text
@@ -97,6 +137,7 @@ Status NamesInFlight::reserve(Operation& operation) {
       Request& request = tensors[i].request;
       if (request.name.empty()) continue;
       request.number = number_of(request);
+      if (request.number == 0 && known_.size() < kKnownNames) request.number = add(request.name);
       if (is_single(request) && !enter(request)) break;
     }
   } catch (...) {
@@ -108,9 +149,13 @@ Status NamesInFlight::reserve(Operation& operation) {
   return refuse(tensors, i);
 }
 
-void NamesInFlight::release(const Operation& operation) {
+/// Under one lock, for which callers wait that enqueue.
+void NamesInFlight::release(std::span<TensorPart* const> of) {
   MutexLock lock(mutex_);
-  leave_first(operation, operation.tensors().size());
+  for (const TensorPart* tensor : of) {
+    const Operation& operation = *tensor->operation;
+    if (!operation.names_free) leave_first(operation, operation.tensors().size());
+  }
 }
 
 /// What `reserve` passed over as not single was never entered.

@@ -46,7 +46,9 @@ Operation::~Operation() {
   free_outputs();
 }
 
+/// Without a lock for the many operations that own none: an operation that is done gets no outputs any more.
 void Operation::free_outputs() {
+  if (outputs_.empty()) return;
   std::vector<Output> outputs;
   {
     MutexLock lock(marks_mutex_);

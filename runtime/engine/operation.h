@@ -20,6 +20,7 @@
 
 namespace rueda::core {
 
+class Engine;
 class Operation;
 
 /// What a result looks like.
@@ -88,16 +89,15 @@ enum class BatchRunner { kTurns, kLane };
 
 /// What an operation uses of its engine. `Engine::operation_home` makes it.
 struct OperationHome {
-  /// Bytes of outputs that the library owns. Shares ownership of the engine, which therefore lives as long as each of
-  /// its operations. Null for an operation without an engine, in tests.
-  std::shared_ptr<std::atomic<uint64_t>> output_bytes;
+  std::shared_ptr<Engine> engine;                 ///< lives as long as each of its operations; null in tests
+  std::atomic<uint64_t>* output_bytes = nullptr;  ///< the engine's: bytes of outputs that the library owns
   std::chrono::nanoseconds timeout{0};  ///< RUEDA_TIMEOUT_SECONDS: for operations that bring no limit; zero for none
 };
 
 /// An operation in flight or finished: one tensor or a group. Shared by its handle and, until it completes, by the
-/// engine (`in_flight`). Before submission it belongs to the caller's thread, which fixes its tensors. `finish_tensor`
-/// is called once per tensor; the last call completes the operation. Afterwards it does not change, and any thread may
-/// read it.
+/// engine (its inbox, then `in_flight`). Before submission it belongs to the caller's thread, which fixes its tensors.
+/// `finish_tensor` is called once per tensor; the last call completes the operation. Afterwards it does not change, and
+/// any thread may read it.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
   Operation(OperationHome home, OperationSpec spec, size_t tensors);
@@ -108,6 +108,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::span<TensorPart> tensors() { return tensors_; }
   std::span<const TensorPart> tensors() const { return tensors_; }
   const OperationSpec& spec() const { return spec_; }
+  /// The engine that runs it; valid as long as the operation. Null in tests.
+  Engine* engine() const { return home_.engine.get(); }
   TimeLimit limit() const;
   SetId set() const { return tensors_.empty() ? kGlobalSet : tensors_.front().request.set; }
   /// Of the first tensor; an all-reduce if there is none.
@@ -162,7 +164,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   int last_joined = -1;                                   ///< of a join that has ended well: the rank that joined last
   int source = -1;                                        ///< of a receive: the sender, once that is known
   bool abandoned RUEDA_GUARDED_BY(baton_holder) = false;  ///< an error verdict was asked for
-  std::shared_ptr<Operation> in_flight;                   ///< itself, from submission to completion
+  std::shared_ptr<Operation> in_flight;                   ///< itself, from a turn's look at it to completion
   bool names_free = false;                                ///< since its launch: its names may be in use again
 
  private:

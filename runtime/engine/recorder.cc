@@ -9,7 +9,6 @@ namespace rueda::core {
 namespace {
 
 // The flight recorder reads records' numbers out of what it is given, so no list of them is made.
-FlightRecorder::Id record_of(const TensorPart& tensor) { return tensor.record; }
 FlightRecorder::Id record_of_pointer(const TensorPart* tensor) { return tensor->record; }
 
 }  // namespace
@@ -32,9 +31,9 @@ void Recorder::refused(Operation& operation, const Status& why) {
 }
 
 /// The times of the flight record tell where an operation is stuck: submitted, proposed, agreed, started or launched.
-void Recorder::proposed(const Operation& operation, SteadyClock::time_point now) {
-  flight_.update(operation.tensors(), record_of,
-                 [now](OpRecord& record, const TensorPart&) { record.reach(OpState::kProposed, now); });
+void Recorder::proposed(std::span<TensorPart* const> tensors, SteadyClock::time_point now) {
+  flight_.update(tensors, record_of_pointer,
+                 [now](OpRecord& record, const TensorPart*) { record.reach(OpState::kProposed, now); });
 }
 
 /// One time for the whole batch: its tensors were agreed by one verdict.

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "runtime/diagnosis/counters.h"
@@ -22,7 +23,7 @@ class Recorder {
   /// The caller's thread: the inbox did not take it.
   void refused(Operation& operation, const Status& why);
   /// Rank 0 is about to be told.
-  void proposed(const Operation& operation, SteadyClock::time_point now) RUEDA_ON(baton_holder);
+  void proposed(std::span<TensorPart* const> tensors, SteadyClock::time_point now) RUEDA_ON(baton_holder);
   /// A batch's verdict has come: sets `agreed`.
   void agreed(Batch& batch) RUEDA_ON(baton_holder);
   /// The thread that begins the batch, its lane's or the baton's holder: sets `begun`.

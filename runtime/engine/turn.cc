@@ -72,8 +72,10 @@ bool Turn::take_inbox() {
   if (!parts_.inbox.empty()) {
     parts_.inbox.take(taken_);
     taken_at_ = SteadyClock::now();
-    for (const InboxItem& item : taken_) take(item);
+    proposed_.clear();
+    for (InboxItem& item : taken_) take(item);
     taken_.clear();
+    if (!proposed_.empty()) note_proposed();
     moved = true;
   }
   // Behind the inbox's items: what callers submitted before they left is agreed before the goodbye.
@@ -87,9 +89,9 @@ bool Turn::take_inbox() {
 }
 
 /// Only proposals may be left unannounced; each of the other wishes has to reach rank 0 soon.
-void Turn::take(const InboxItem& item) {
+void Turn::take(InboxItem& item) {
   switch (item.kind) {
-    case InboxItem::Kind::kSubmit: return submit(*item.operation);
+    case InboxItem::Kind::kSubmit: return submit(std::move(item.operation));
     case InboxItem::Kind::kAbandon: return abandon(*item.operation);
     case InboxItem::Kind::kAddSet: participant_.add_set(item.set.number, item.set.ranks, item.set.name); break;
     case InboxItem::Kind::kRemoveSet:
@@ -113,9 +115,11 @@ void Turn::abandon(Operation& operation) {
 }
 
 /// Into the list before agreement hears of it: an event about the tensor may come within this turn.
-void Turn::submit(Operation& operation) {
+void Turn::submit(std::shared_ptr<Operation> taken) {
+  Operation& operation = *taken;
+  append(std::move(taken));
   for (TensorPart& tensor : operation.tensors()) {
-    append(tensor);
+    proposed_.push_back(&tensor);
     tensor.request.ticket = reinterpret_cast<uint64_t>(&tensor);
   }
   const TeamState* team = parts_.teams.find_number(operation.set());
@@ -125,7 +129,6 @@ void Turn::submit(Operation& operation) {
   // yet, or if this receives from any rank.
   const bool asks = first.kind == OpKind::kSend && first.root < 0;
   if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
-  parts_.recorder.proposed(operation, taken_at_);
   // One tensor outside a group goes as it is: copying requests would cost an allocation on the shortest way.
   const std::span<const TensorPart> tensors = operation.tensors();
   if (tensors.size() == 1 && tensors.front().request.group == 0) {
@@ -136,6 +139,11 @@ void Turn::submit(Operation& operation) {
     describe_group(requests_);
     participant_.submit(requests_);
   }
+}
+
+/// For all that the inbox held: no operation is over before this turn acts on events.
+void Turn::note_proposed() {
+  parts_.recorder.proposed(proposed_, taken_at_);
   const ProposalCounts counts = participant_.counts();
   parts_.recorder.proposals(counts.by_id, counts.in_full);
 }

@@ -113,8 +113,9 @@ class Turn {
  private:
   // turn.cc: inputs and frames
   bool take_inbox() RUEDA_ON(baton_holder);
-  void take(const InboxItem& item) RUEDA_ON(baton_holder);
-  void submit(Operation& operation) RUEDA_ON(baton_holder);
+  void take(InboxItem& item) RUEDA_ON(baton_holder);
+  void submit(std::shared_ptr<Operation> taken) RUEDA_ON(baton_holder);
+  void note_proposed() RUEDA_ON(baton_holder);
   void abandon(Operation& operation) RUEDA_ON(baton_holder);
   bool report_credits() RUEDA_ON(baton_holder);
   void report_trials() RUEDA_ON(baton_holder);
@@ -146,7 +147,8 @@ class Turn {
   void start_batch(const BatchEvent& event) RUEDA_ON(baton_holder);
   void add_tensors(Batch& batch, const BatchEvent& event) RUEDA_ON(baton_holder);
   void tell_peers(const Status& why) RUEDA_ON(baton_holder);
-  void append(TensorPart& tensor) RUEDA_ON(baton_holder);
+  void append_taken() RUEDA_ON(baton_holder);
+  void append(std::shared_ptr<Operation> operation) RUEDA_ON(baton_holder);
   void unlink(TensorPart& tensor) RUEDA_ON(baton_holder);
 
   Parts parts_ RUEDA_GUARDED_BY(baton_holder);
@@ -154,7 +156,8 @@ class Turn {
   std::optional<Arbiter> arbiter_ RUEDA_GUARDED_BY(baton_holder);  ///< on rank 0
   std::optional<Relay> relay_ RUEDA_GUARDED_BY(baton_holder);      ///< on a leader in the tree
   std::vector<int> child_of_ RUEDA_GUARDED_BY(baton_holder);       ///< by rank: its child number in the relay, or -1
-  std::vector<InboxItem> taken_ RUEDA_GUARDED_BY(baton_holder);
+  std::vector<InboxItem> taken_ RUEDA_GUARDED_BY(baton_holder);  ///< an operation that is in the list has left its item
+  std::vector<TensorPart*> proposed_ RUEDA_GUARDED_BY(baton_holder);  ///< from the inbox that is being taken
   SteadyClock::time_point taken_at_ RUEDA_GUARDED_BY(baton_holder);
   std::vector<Event> events_ RUEDA_GUARDED_BY(baton_holder);  ///< kept for its memory
   std::vector<Request> requests_ RUEDA_GUARDED_BY(baton_holder);

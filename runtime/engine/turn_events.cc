@@ -190,12 +190,9 @@ void Turn::expire(SteadyClock::time_point now) {
 /// wait sees the abort, and the lane fails it.
 bool Turn::fail_all(const Status& why) {
   bool moved = false;
+  append_taken();  // of a turn that ended by an exception
   parts_.inbox.take(taken_);
-  for (const InboxItem& item : taken_) {
-    if (item.kind != InboxItem::Kind::kSubmit) continue;
-    for (TensorPart& tensor : item.operation->tensors()) append(tensor);
-  }
-  taken_.clear();
+  append_taken();
   if (!told_peers_) {
     told_peers_ = true;
     tell_peers(why);
@@ -219,11 +216,24 @@ void Turn::tell_peers(const Status& why) {
   for (const int rank : parts_.peers) send(rank, frame, kEndFrame, Urgency::kRing);
 }
 
-void Turn::append(TensorPart& tensor) {
-  tensor.previous = newest_;
-  tensor.next = nullptr;
-  (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
-  newest_ = &tensor;
+/// What an earlier call has appended is no longer in its item.
+void Turn::append_taken() {
+  for (InboxItem& item : taken_) {
+    if (item.kind == InboxItem::Kind::kSubmit && item.operation != nullptr) append(std::move(item.operation));
+  }
+  taken_.clear();
+}
+
+/// From here on the operation keeps itself alive.
+void Turn::append(std::shared_ptr<Operation> operation) {
+  for (TensorPart& tensor : operation->tensors()) {
+    tensor.previous = newest_;
+    tensor.next = nullptr;
+    (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
+    newest_ = &tensor;
+  }
+  Operation& appended = *operation;
+  appended.in_flight = std::move(operation);
 }
 
 void Turn::unlink(TensorPart& tensor) {

@@ -98,9 +98,12 @@ TEST_CASE("a number that was never given out, a number beside a text, and names 
     std::vector<float> values(1);
     expect_refused(start_sum(session, values, numbered(77)), "name_id 77 does not come from rueda_intern");
     expect_refused(start_sum(session, values, numbered(-1)), "name_id -1");
+    const rueda_op_options unknown = named("never interned");
+    expect(finish(start_sum(session, values, unknown)).code == RUEDA_OK, "a sum by text");
+    expect_refused(start_sum(session, values, numbered(1)), "name_id 1 does not come from rueda_intern");
     rueda_op_options both = named("text");
     both.name_id = intern(session, "w");
-    expect_refused(start_sum(session, values, both), "name \"text\" and name_id 1");
+    expect_refused(start_sum(session, values, both), "name \"text\" and name_id 2");
     int64_t id = 7;
     expect_code(rueda_intern(session, "", &id), RUEDA_INVALID_ARGUMENT, "empty");
     expect(id == 0 && std::string(rueda_last_error()).find("0 bytes") != std::string::npos, rueda_last_error());

@@ -23,6 +23,11 @@ std::shared_ptr<Operation> operation_of(const std::vector<std::string>& names,
   return operation;
 }
 
+void release(NamesInFlight& names, const std::shared_ptr<Operation>& operation) {
+  TensorPart* const any = operation->tensors().data();
+  names.release({&any, 1});
+}
+
 EpochPlan plan_of(int size, int rank) {
   EpochPlan plan;
   plan.size = size;
@@ -256,8 +261,52 @@ TEST_CASE("a name is in flight once in a set, and free again after its release")
   CHECK(names.reserve(*unnamed).ok());
   second->tensors()[0].request.set = 1;
   CHECK(names.reserve(*second).ok());
-  names.release(*first);
+  release(names, first);
   CHECK(names.reserve(*first).ok());
+  CHECK_FALSE(names.reserve(*second).ok());
+  release(names, second);
+  CHECK(names.reserve(*second).ok());
+}
+
+TEST_CASE("interned names keep their numbers in a copy, and a number that callers do not know stands for nothing") {
+  NamesInFlight before, after;
+  const auto first = operation_of({"first"}), last = operation_of({"last"});
+  CHECK(before.reserve(*first).ok());
+  CHECK(before.intern("second") == 2);
+  CHECK(before.reserve(*last).ok());
+  CHECK(before.text(1).empty());
+  CHECK(before.text(2) == "second");
+  after.copy_from(before);
+  CHECK(after.text(1).empty());
+  CHECK(after.text(2) == "second");
+  CHECK(after.intern("second") == 2);
+  CHECK(after.intern("new") == 3);  // "last" had 3, which nobody knew
+  CHECK(after.reserve(*first).ok());
+  CHECK(before.intern("first") == 1);
+  CHECK(before.text(1) == "first");
+}
+
+TEST_CASE("names beyond those with a number are in flight once as well, also if they get one meanwhile") {
+  NamesInFlight names;
+  for (size_t i = 0; i < NamesInFlight::kKnownNames; ++i) {
+    const auto early = operation_of({"early " + std::to_string(i)});
+    REQUIRE(names.reserve(*early).ok());
+    CHECK(early->tensors()[0].request.number == i + 1);
+    release(names, early);
+  }
+  const auto late = operation_of({"late"}), again = operation_of({"late"}), other = operation_of({"late"});
+  other->tensors()[0].request.set = 1;
+  CHECK(names.reserve(*late).ok());
+  CHECK(late->tensors()[0].request.number == 0);
+  CHECK_FALSE(names.reserve(*again).ok());
+  CHECK(names.reserve(*other).ok());
+  CHECK(names.intern("late") == NamesInFlight::kKnownNames + 1);
+  CHECK_FALSE(names.reserve(*again).ok());
+  release(names, late);
+  CHECK(names.reserve(*again).ok());
+  release(names, other);
+  CHECK(names.reserve(*other).ok());
+  CHECK(other->tensors()[0].request.number == NamesInFlight::kKnownNames + 1);
 }
 
 TEST_CASE("a group reserves all its names or none") {
