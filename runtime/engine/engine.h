@@ -72,8 +72,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Result<uint32_t> intern(std::string_view name);
   /// The name of `number`; empty if there is none.
   std::string_view interned(int64_t number) const { return names_.text(number); }
-
-  /// Before the first operation: the numbers that programs keep for names of the engine before mean the same here.
+  /// Gives the names that were interned in the engine before this one the same numbers, since programs keep these. To
+  /// be called before the first operation.
   void take_names(const Engine& before) { names_.copy_from(before.names_); }
 
   /// Enqueues; never waits for a peer. If it fails, nothing was enqueued. Returns kInvalidArgument if a name
@@ -180,7 +180,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   bool worth_spinning(const Operation& operation) const;
   void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
   void launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark);
-  bool has_ended(TensorPart& tensor, const Status& status);
+  bool end_tensor(TensorPart& tensor, const Status& status);
   void finish(std::span<TensorPart* const> last);
   // engine_turns.cc and drive.h: the baton
   template <typename Done, typename WorthIt>

@@ -94,7 +94,7 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
   // In place: those whose operations are over come first, and the rest is needed no more.
   size_t over = 0;
   for (TensorPart* tensor : batch.tensors) {
-    if (has_ended(*tensor, final_result.ok() ? tensor->failure : final_result)) batch.tensors[over++] = tensor;
+    if (end_tensor(*tensor, final_result.ok() ? tensor->failure : final_result)) batch.tensors[over++] = tensor;
   }
   finish({batch.tensors.data(), over});
 }
@@ -116,12 +116,12 @@ void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
   const Status why = by_goodbye ? inbox_.closed() : status;
   quietly([&] { recorder_.ended(tensor, why); });
   TensorPart* const ended = &tensor;
-  if (has_ended(tensor, why)) finish({&ended, 1});
+  if (end_tensor(tensor, why)) finish({&ended, 1});
 }
 
-/// Each failed tensor's sentence names it, unless the sentence does already. Returns true for the last tensor of its
-/// operation.
-bool Engine::has_ended(TensorPart& tensor, const Status& status) {
+/// Gives the operation this tensor's result. A failed tensor's sentence names it, unless it does already. Returns true
+/// for the last tensor of the operation.
+bool Engine::end_tensor(TensorPart& tensor, const Status& status) {
   Operation& operation = *tensor.operation;
   Status named = status;
   quietly([&] {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -69,7 +68,7 @@ uint32_t NamesInFlight::add(std::string_view name) {
   return number;
 }
 
-/// Up to the last one that is interned: the others have no number that must stay.
+/// Copies up to the last interned name: nobody knows the numbers behind it.
 void NamesInFlight::copy_from(const NamesInFlight& other) {
   std::vector<Known> names;
   {
@@ -149,7 +148,7 @@ Status NamesInFlight::reserve(Operation& operation) {
   return refuse(tensors, i);
 }
 
-/// Under one lock, for which callers wait that enqueue.
+/// Takes the lock once for all of them, because callers that enqueue wait for it.
 void NamesInFlight::release(std::span<TensorPart* const> of) {
   MutexLock lock(mutex_);
   for (const TensorPart* tensor : of) {

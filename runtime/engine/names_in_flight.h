@@ -29,7 +29,7 @@ class NamesInFlight {
   uint32_t intern(std::string_view name) RUEDA_EXCLUDES(mutex_);
   /// The interned name of `number`, NUL-terminated and valid as long as this lives; empty if there is none.
   std::string_view text(int64_t number) const RUEDA_EXCLUDES(mutex_);
-  /// To be called before the first name comes: interned names of `other` have the same numbers here.
+  /// Gives the interned names of `other` the same numbers here. To be called before the first name comes.
   void copy_from(const NamesInFlight& other) RUEDA_EXCLUDES(mutex_);
   /// Takes all names of the operation or none. Returns kInvalidArgument, naming the first that is already in flight or
   /// comes twice in the group. Sets the number of each request whose name has one. The requests' names stay

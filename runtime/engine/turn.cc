@@ -141,7 +141,7 @@ void Turn::submit(std::shared_ptr<Operation> taken) {
   }
 }
 
-/// For all that the inbox held: no operation is over before this turn acts on events.
+/// Records what the inbox held, all at once: no operation is over before this turn acts on events.
 void Turn::note_proposed() {
   parts_.recorder.proposed(proposed_, taken_at_);
   const ProposalCounts counts = participant_.counts();

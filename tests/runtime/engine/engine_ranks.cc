@@ -90,6 +90,7 @@ void EngineRanks::run(const Options& options, const Body& body) {
 std::shared_ptr<Operation> make_sum(Engine& engine, const Sum& sum) {
   OperationSpec spec;
   spec.callback = sum.callback;
+  spec.announce = sum.announce;
   spec.allocate = sum.allocate;
   spec.more = sum.more;
   spec.timeout = sum.timeout;

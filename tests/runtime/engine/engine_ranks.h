@@ -48,6 +48,7 @@ struct Sum {
   bool more = false;                                      ///< as in OperationSpec
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
   core::SetId set = core::kGlobalSet;
+  std::function<void(core::Code)> announce = nullptr;
 };
 std::shared_ptr<core::Operation> make_sum(core::Engine& engine, const Sum& sum);
 /// Enqueues; requires that it was taken.

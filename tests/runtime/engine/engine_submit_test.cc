@@ -34,6 +34,19 @@ void require_sums(const std::vector<float>& values, int size, int tensor) {
   }
 }
 
+TEST_CASE("an end that cannot be announced, for lack of memory, keeps no other operation of the batch from its end") {
+  EngineRanks::run({.size = 1}, [](Engine& engine, int) {
+    std::vector<float> first(1), second(1);
+    Sum unheard{"first", {&first}};
+    unheard.more = true;  // so that one batch has both
+    unheard.announce = [](Code) { throw std::bad_alloc(); };
+    const auto unheard_operation = start_sum(engine, unheard);
+    const auto behind = start_sum(engine, {"second", {&second}});
+    require(finish(engine, *behind).ok() && finish(engine, *unheard_operation).ok(), "a sum failed");
+    require_usable(engine, "after");
+  });
+}
+
 TEST_CASE("many threads of each rank enqueue at once and all sums are right") {
   const bool by_callers = GENERATE(true, false);
   constexpr int kThreads = 4;
