@@ -75,8 +75,8 @@ Status check_order(const char* what, CheckedTensor& checked) {
 
 }  // namespace
 
-std::vector<int64_t> CheckedTensor::agreed_shape() const {
-  std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.dimensions);
+Extents CheckedTensor::agreed_shape() const {
+  Extents shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.dimensions)));
   if (tensor.dtype == RUEDA_OPAQUE) shape.push_back(static_cast<int64_t>(tensor.element_bytes));
   return shape;
 }

@@ -16,7 +16,7 @@ struct CheckedTensor {
   size_t bytes = 0;
   const DeviceFunctions* device = nullptr;
   /// The shape as ranks agree on it: with an opaque element's bytes as one more dimension.
-  std::vector<int64_t> agreed_shape() const;
+  Extents agreed_shape() const;
   /// As in Metadata.
   std::vector<uint8_t> order;
 };

@@ -92,12 +92,12 @@ Status fill_exchange(TensorPart& tensor, const OperationCall& call, SetPlace set
   if (call.kind == OpKind::kGather && call.root != set.rank) return {};
   tensor.arrives = true;
   if (output == nullptr) return {};
-  std::vector<int64_t> shape = tensor.output->shape;
+  Extents shape = tensor.output->shape;
   if (output->tensor.dimensions > 0) shape[0] = output->tensor.shape[0];
   RUEDA_RETURN_IF_ERROR(check_output(input, *output, std::span(shape).first(metadata.dimensions().size())));
   if (!lies_in_place(tensor, set, input, *output)) RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, nullptr));
   tensor.slice.out = static_cast<std::byte*>(output->tensor.data);
-  *tensor.output = OutputShape{std::move(shape), output->count};
+  *tensor.output = OutputShape{shape, output->count};
   return {};
 }
 

@@ -244,13 +244,13 @@ class TensorFiller {
 
   /// Sets the shape of a reduce-scatter's result: the rows of this rank.
   Status deal_rows(TensorPart& tensor) const {
-    std::vector<int64_t> shape = tensor.request.metadata.shape;
+    Extents shape = tensor.request.metadata.shape;
     if (shape.empty()) return wrong("input: a reducescatter deals out dimension 0; the tensor has no dimensions");
     if (tensor.slice.count > 0) tensor.slice.row = tensor.slice.count / shape[0];
     const ElementRange own = rows_of(shape[0], 1, set_.size, set_.place);
     shape[0] = own.length();
     const int64_t count = tensor.slice.count > 0 ? own.length() * tensor.slice.row : 0;
-    tensor.output = std::make_unique<OutputShape>(OutputShape{std::move(shape), count});
+    tensor.output = std::make_unique<OutputShape>(OutputShape{shape, count});
     return {};
   }
 

@@ -34,7 +34,6 @@ namespace rueda::core {
 
 inline constexpr size_t kMaxRequests = 65536;  ///< of one frame, and of one list of operations
 inline constexpr size_t kMaxNameBytes = 1024;
-inline constexpr size_t kMaxDims = 16;
 inline constexpr size_t kMaxSentenceBytes = 4096;
 inline constexpr uint64_t kMaxTensorBytes = 1ull << 47;
 inline constexpr std::chrono::nanoseconds kMaxTrialTime{std::chrono::hours(24)};

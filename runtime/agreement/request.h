@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/extents.h"
 
 namespace rueda::core {
 
@@ -33,7 +34,7 @@ struct Metadata {
   /// At most 16 dimensions. An opaque tensor has one more: the bytes of an element, at least 1. Of a kind that
   /// exchanges rows the first is 0, because ranks may bring different numbers of them; in an all-gather it may be a
   /// number that all bring.
-  std::vector<int64_t> shape;
+  Extents shape;
   /// Dimensions from the outermost in memory to the innermost; empty: row-major. Those of extent 1 have no stride that
   /// matters and come first, in ascending order.
   std::vector<uint8_t> order;

@@ -12,7 +12,7 @@
 namespace rueda::core {
 namespace {
 
-std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string text_of(const Extents& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 /// Memory of the caller's callback belongs to the caller; the device's memory is freed with the operation.
 std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {

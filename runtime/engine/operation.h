@@ -25,8 +25,8 @@ class Operation;
 
 /// What a result looks like.
 struct OutputShape {
-  std::vector<int64_t> shape;  ///< as in Metadata
-  int64_t count = 0;           ///< elements
+  Extents shape;      ///< as in Metadata
+  int64_t count = 0;  ///< elements
 };
 
 /// One tensor of an operation: what agreement knows as a ticket (its address).

@@ -67,11 +67,12 @@ Metadata make_metadata(Random& random) {
   metadata.root = rooted ? 0 : -1;
   if (random.once_in(6)) metadata.prescale = 0.5;
   if (metadata.kind == OpKind::kAllreduce && random.once_in(8)) metadata.over = core::AverageOver::kContributors;
-  for (size_t i = random.below(3); i > 0; --i) metadata.shape.push_back(random.between(0, 12));
-  if (metadata.shape.size() == 2 && random.once_in(4)) metadata.order = {1, 0};
+  if (core::exchanges(metadata.kind)) metadata.shape.push_back(0);
+  const size_t dimensions = random.below(3);
+  for (size_t i = 0; i < dimensions; ++i) metadata.shape.push_back(random.between(0, 12));
+  if (dimensions == 2 && random.once_in(4)) metadata.order = {1, 0};
   // How many rows a rank has is its own affair.
   if (!core::keeps_positions(metadata.kind)) metadata.order.clear();
-  if (core::exchanges(metadata.kind)) metadata.shape.insert(metadata.shape.begin(), 0);
   return metadata;
 }
 

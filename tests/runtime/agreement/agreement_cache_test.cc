@@ -38,7 +38,7 @@ TEST_CASE("changed metadata travels in full once and by number from then on") {
     world.submit_all(World::tensor("w1", {count}));
     world.start_all();
     const size_t bytes = world.exchange();
-    CHECK(world.batches(0).back().metadata.shape == std::vector<int64_t>{count});
+    CHECK(world.batches(0).back().metadata.shape == Extents{count});
     return bytes;
   };
   const size_t first = step(100);

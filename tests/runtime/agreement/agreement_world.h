@@ -39,10 +39,10 @@ class World {
   std::vector<Event>& seen(int rank) { return events[static_cast<size_t>(rank)]; }
 
   /// A float tensor of the global set.
-  static Request tensor(std::string name, std::vector<int64_t> shape = {4}) {
+  static Request tensor(std::string name, const Extents& shape = {4}) {
     Request request;
     request.name = std::move(name);
-    request.metadata.shape = std::move(shape);
+    request.metadata.shape = shape;
     return request;
   }
   /// The request's ticket.

@@ -6,6 +6,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/extents.h"
 #include "runtime/base/printable.h"
 #include "runtime/base/random.h"
 #include "runtime/base/rank_ranges.h"
@@ -168,6 +169,30 @@ TEST_CASE("a long list of ranks is cut between ranges and says how many there ar
   CHECK(whole == "ranks 0-2, rank 5, rank 7, rank 9");
   CHECK(bounded_rank_ranges(ranks, {}, whole.size()) == whole);
   CHECK(bounded_rank_ranges(ranks, {}, whole.size() - 1) == "ranks 0-2, rank 5, rank 7, ... (6 ranks in all)");
+}
+
+TEST_CASE("extents hold what a vector would, and refuse what exceeds them") {
+  Extents extents = {2, 3};
+  extents.push_back(4);
+  CHECK(extents == Extents{2, 3, 4});
+  CHECK(extents != Extents{2, 3});
+  CHECK(extents != Extents{2, 3, 5});
+  CHECK((extents.front() == 2 && extents.back() == 4 && extents[1] == 3));
+
+  extents.resize(1);
+  extents.resize(3);
+  CHECK(extents == Extents{2, 0, 0});
+  const Extents copy = extents;
+  extents[0] = 7;
+  CHECK(copy == Extents{2, 0, 0});
+
+  extents.resize(Extents::kCapacity);
+  CHECK_THROWS_AS(extents.push_back(1), std::length_error);
+  CHECK_THROWS_AS(extents.resize(Extents::kCapacity + 1), std::length_error);
+  CHECK_THROWS_AS(Extents(std::vector<int64_t>(Extents::kCapacity + 1)), std::length_error);
+  CHECK(extents.size() == Extents::kCapacity);
+  extents.clear();
+  CHECK((extents.empty() && extents == Extents{}));
 }
 
 TEST_CASE("random names have 32 hex digits and do not meet again") {
