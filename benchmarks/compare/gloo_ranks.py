@@ -58,7 +58,7 @@ class Step:
             count, _, times = part.partition("*")
             self.counts += [int(count)] * int(times or 1)
         self.bytes = 4 * sum(self.counts)
-        turns = max(2, 4 * CACHE_BYTES // self.bytes + 1) if buffers == "cold" else 1
+        turns = max(2, 4 * CACHE_BYTES // dist.get_world_size() // self.bytes + 1) if buffers == "cold" else 1
         self.turns = [[torch.zeros(count) for count in self.counts] for _ in range(min(turns, 20000))]
 
     def run(self, turn=0):

@@ -43,10 +43,10 @@ size_t last_level_cache_bytes() {
   }
 }
 
-Rotation rotation_of(size_t bytes, Buffers buffers) {
+Rotation rotation_of(size_t bytes, Buffers buffers, size_t ranks) {
   if (buffers == Buffers::kHot || bytes == 0) return {bytes, 1};
   const size_t stride = std::max((bytes + 63) / 64 * 64, kColdDistance);
-  return {stride, std::max<size_t>(2, 4 * last_level_cache_bytes() / stride + 1)};
+  return {stride, std::max<size_t>(2, 4 * last_level_cache_bytes() / ranks / stride + 1)};
 }
 
 }  // namespace rueda::perf

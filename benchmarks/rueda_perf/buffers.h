@@ -30,8 +30,9 @@ struct Rotation {
   size_t offset(size_t step) const { return step % turns * stride; }
 };
 
-/// For `bytes` a step: one turn if hot; if cold, as many as make up 4 times the last-level cache.
-Rotation rotation_of(size_t bytes, Buffers buffers);
+/// For `bytes` a step: one turn if hot; if cold, at least two, and as many as make up 4 times the last-level cache
+/// together with those of the other ranks, if `ranks` of them share that cache.
+Rotation rotation_of(size_t bytes, Buffers buffers, size_t ranks = 1);
 
 /// The largest cache of the first core, as the kernel says; at least 32 MiB.
 size_t last_level_cache_bytes();

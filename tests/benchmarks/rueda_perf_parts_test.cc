@@ -142,6 +142,11 @@ TEST_CASE("cold buffers rotate beyond four times the last-level cache, hot ones 
     CHECK(cold.offset(0) != cold.offset(1));
     CHECK(cold.offset(cold.turns) == 0);
     CHECK(rotation_of(bytes, Buffers::kHot).offset(3) == 0);
+
+    const Rotation of_eight = rotation_of(bytes, Buffers::kCold, 8);
+    CHECK(8 * of_eight.bytes() > 4 * last_level_cache_bytes());
+    CHECK(of_eight.turns >= 2);
+    CHECK((of_eight.turns == 2 || of_eight.turns < cold.turns / 7));
   }
 }
 
