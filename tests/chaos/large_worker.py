@@ -7,6 +7,7 @@ training.py, in 32 bits, which hold them and their sums exactly. Digests are of 
 """
 
 import os
+import resource
 import statistics
 import sys
 import time
@@ -81,6 +82,15 @@ def warm_up():
         optimizer.step()
 
 
+def spent():
+    """What may make a step long: this process' page faults and milliseconds in the kernel, and those that the machine's host took from
+    all its cores."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    with open("/proc/stat", encoding="ascii") as file:
+        stolen = int(file.readline().split()[8])
+    return {"faults": own.ru_minflt, "system": round(1e3 * own.ru_stime), "stolen": stolen * 1000 // os.sysconf("SC_CLK_TCK")}
+
+
 def one_step(state):
     """Takes a step and commits it. Returns whether any rank has seen the file `stop`."""
     make_gradients(state.step)
@@ -97,21 +107,22 @@ def one_step(state):
 @elastic.run
 def train(state):
     """Trains until told to stop."""
-    plan, committed, took = elastic.membership().plan, state.step, []
+    plan, committed, took, used = elastic.membership().plan, state.step, [], []
     began = time.monotonic_ns()
     require_equal_buffers()
     tell("plan", plan=plan, rank=hvd.rank(), size=hvd.size(), **seen(state))
     checked = time.monotonic_ns() - began
     try:
         while True:
-            began = time.monotonic_ns()
+            before, began = spent(), time.monotonic_ns()
             over = one_step(state)
             committed = state.step
             took.append(time.monotonic_ns() - began)
+            used.append({name: value - before[name] for name, value in spent().items()})
             if len(took) == (DIES_BEFORE if plan == 1 else 1):
                 tell("step", plan=plan)
             if plan > 1 and len(took) == LATER:
-                tell("usual", plan=plan, usual=statistics.median(took[1:]), first=took[0], checked=checked)
+                tell("usual", plan=plan, usual=statistics.median(took[1:]), first=took[0], checked=checked, used=used)
             if over:
                 return
     except (elastic.HorovodInternalError, elastic.HostsUpdatedInterrupt) as error:
