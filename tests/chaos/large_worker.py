@@ -6,6 +6,7 @@ Each rank makes buffers of its own, as batch normalization does; at the beginnin
 training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth element, which cost no time and follow from the replay of these elements alone.
 """
 
+import logging
 import os
 import resource
 import statistics
@@ -132,6 +133,7 @@ def train(state):
         raise
 
 
+logging.basicConfig(level=logging.INFO)  # with what each worker does when a plan begins
 torch.set_num_threads(1)
 tell("ready")
 hvd.init()

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from test_jobs import TRAINING, replayed
+from test_phases import phases
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from elastic_jobs import PARTS, flags, told  # noqa: E402
@@ -225,3 +226,13 @@ def strike_sync(name):
     plan = min(line["plan"] for line in told(done, "begins") if line["plan"] > 2)
     lines = beginnings(done, plan)
     assert victim not in lines and set(lines) <= {0, 1, 2, 3} and {line["step"] for line in lines.values()} == {JOINS + 1}
+
+
+def test_each_rank_logs_what_it_did_when_the_worker_joined(run):
+    done = run("import logging\nlogging.basicConfig(level=logging.INFO)\n")
+    new = {line["worker"] for line in told(done, "begins")} - {0, 1, 2}
+    logged = phases(done.err, 2)
+    assert set(logged) == {0, 1, 2} | new
+    both = "compared, model received, optimizer received, values received, saved"
+    assert all(logged[worker] == f"joined, agreed, reset callbacks run, {both}" for worker in (0, 1, 2)), logged
+    assert all(logged[worker] == f"joined, agreed, {both}" for worker in new), logged

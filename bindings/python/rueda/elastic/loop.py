@@ -117,6 +117,7 @@ class _Agreed(Round):
             state._prepare()
             if gc.isenabled():
                 gc.collect()  # takes 0.1 s with a framework's objects; else it may come while the others wait
+            state._phases.begin()
 
     def begin(self, state: Any, came_late: bool) -> None:
         _Agreed._lacks_state |= came_late
@@ -126,29 +127,39 @@ class _Agreed(Round):
         self._listener = Listener(state)
 
     def failed(self, state: Any) -> None:
+        state._phases.begin()
         state._failed()
+        state._phases.end("restored")
         state._standing.interrupted, state._standing.keeps = False, True
 
     def wants_sync(self, state: Any) -> bool:
         return state._wants_sync()
 
     def interrupted(self, state: Any, at_commit: bool) -> None:
+        state._phases.begin()
         state._interrupted()
         state._standing.interrupted, state._standing.keeps = True, at_commit
 
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
+        state._phases.end("joined")
         state._standing.keeps = state._standing.keeps and state._is_at_commit()
         wanted = agreement.agree_on_sync(state._standing, wants_sync)
         state._agreed()
+        state._phases.end("agreed")
         return wanted
 
     def synced(self, state: Any) -> None:
         state._standing.taken()
         _Agreed._lacks_state = False
         state._begins()
+        if session.current_or_none() is not None:
+            plan = plans.membership_untold().plan  # membership() would answer a notice that the listener waits for
+            if plan > 1:
+                state._phases.tell(plans.worker_id(), plan)
 
     def was_reset(self, state: Any) -> None:
         self._listener.refresh()
+        state._phases.end("reset callbacks run")
 
     def end(self, state: Any) -> None:
         if self._listener is not None:

@@ -9,6 +9,7 @@ from rueda import newcomers
 from rueda.arguments import whole_number
 from rueda.elastic import agreement
 from rueda.elastic.checkpoint import Checkpoints, DumpError, Found
+from rueda.elastic.phases import Phases
 from rueda.errors import CollectiveError, HostsUpdatedInterrupt
 from rueda.object_bytes import unpicklable_entry
 from rueda.plans import HostUpdateResult
@@ -31,6 +32,7 @@ class State:
         self._reset_callbacks: List[Callable[[], None]] = []
         self._warm_up_callbacks: List[Callable[[], Any]] = []
         self._standing = agreement.Standing()
+        self._phases = Phases()
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
         """Adds functions without arguments, which run in their order whenever this process has joined the next plan, before
@@ -303,7 +305,9 @@ class ObjectState(State):
         no value has changed then."""
         self._standing.uncommitted()  # until it is over: others may have the root's present values, and this rank its commit
         self._receive()
+        self._phases.end("values received")
         self._save_received()
+        self._phases.end("saved")
         self._standing.committed()
 
     def _save_received(self) -> None:

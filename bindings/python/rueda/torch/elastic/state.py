@@ -250,6 +250,7 @@ class TorchState(ObjectState):
 
     def _receive(self) -> None:
         require_alike(self._parts())  # of all ranks, whoever receives them
+        self._phases.end("compared")
         received = self._received()  # first, so that nothing has changed if a value cannot be sent
         with _set_of_receivers(self._standing) as receivers:
             for name in sorted(self._handlers):
@@ -259,6 +260,7 @@ class TorchState(ObjectState):
                     handler.receive()
                 else:
                     handler.receive_among(receivers, self._standing.sender)
+                self._phases.end(f"{name} received")
         self._take(received)
 
     def _save_received(self) -> None:
