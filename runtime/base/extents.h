@@ -13,6 +13,10 @@ namespace rueda::core {
 /// The most dimensions of a tensor.
 inline constexpr size_t kMaxDims = 16;
 
+template <typename Range>
+concept RangeOfExtents =
+    std::ranges::contiguous_range<Range> && std::same_as<std::ranges::range_value_t<Range>, int64_t>;
+
 /// The extents of a tensor's dimensions: a vector of at most 17 numbers, which lie in the object itself, because one is
 /// made for each tensor that is submitted. Room for 16 dimensions and the bytes of an opaque element. A call that would
 /// make it longer throws std::length_error and changes nothing. A value.
@@ -22,8 +26,7 @@ class Extents {
 
   Extents() = default;
   /// Copies those of a span, a vector or an array.
-  template <std::ranges::contiguous_range Range>
-    requires std::same_as<std::ranges::range_value_t<Range>, int64_t> && (!std::same_as<Range, Extents>)
+  template <RangeOfExtents Range>
   Extents(const Range& extents) {
     assign(std::ranges::begin(extents), std::ranges::end(extents));
   }
