@@ -43,6 +43,16 @@ size_t last_level_cache_bytes() {
   }
 }
 
+size_t ranks_of_cache(size_t ranks) {
+  std::string sharers, online;
+  for (int index = 0;; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/shared_cpu_list");
+    if (!(file >> sharers)) break;  // the last one is the outermost
+  }
+  std::ifstream("/sys/devices/system/cpu/online") >> online;
+  return !online.empty() && sharers == online ? ranks : 1;
+}
+
 Rotation rotation_of(size_t bytes, Buffers buffers, size_t ranks) {
   if (buffers == Buffers::kHot || bytes == 0) return {bytes, 1};
   const size_t stride = std::max((bytes + 63) / 64 * 64, kColdDistance);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/base/dtype.h"
@@ -62,6 +63,7 @@ struct Request {
   /// This rank's own number for the name, which saves the look-up; 0: none.
   uint32_t number = 0;
 };
+static_assert(std::is_nothrow_move_constructible_v<Request>);  // vectors of them grow without copies
 
 /// Fills in `group_hash` and `group_size` of the requests of one group, in their order.
 void describe_group(std::span<Request> requests);

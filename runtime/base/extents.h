@@ -31,8 +31,8 @@ class Extents {
     assign(std::ranges::begin(extents), std::ranges::end(extents));
   }
   Extents(std::initializer_list<int64_t> extents) { assign(extents.begin(), extents.end()); }
-  Extents(const Extents& other) { *this = other; }
-  Extents& operator=(const Extents& other) {
+  Extents(const Extents& other) noexcept { *this = other; }
+  Extents& operator=(const Extents& other) noexcept {
     size_ = other.size_;
     std::copy_n(other.numbers_.begin(), size_, numbers_.begin());
     return *this;

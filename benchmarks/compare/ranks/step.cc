@@ -31,7 +31,7 @@ Step::Step(Ranks& ranks, const Work& work) : ranks_(ranks), work_(work) {
     bytes_ += work.counts[i] * sizeof(float);
   }
   rotation_ = perf::rotation_of(offset, work.cold ? perf::Buffers::kCold : perf::Buffers::kHot,
-                                static_cast<size_t>(ranks.size()));
+                                perf::ranks_of_cache(static_cast<size_t>(ranks.size())));
   if (work.packed) pack_ = std::make_unique<perf::Memory>(bytes_);
   if (work.shared) {
     shared_ = ranks.allocate_shared(rotation_.bytes());

@@ -17,8 +17,14 @@ def phases(text, plan):
 def test_survivors_log_what_they_did_until_they_went_on(tmp_path):
     done = job(tmp_path, LOOP, {0: 10}, training=LOGS + TRAINING)
     require_true_states(done, [1, 2, 3], [4] * 10 + [3] * (STEPS - 10))
-    assert phases(done.err, 2) == dict.fromkeys((1, 2, 3), "restored, joined, agreed, reset callbacks run")
+    assert phases(done.err, 2) == dict.fromkeys((1, 2, 3), "restored, joined, agreed, reset callbacks run, synced")
     assert not phases(done.err, 1), "nothing had to be joined again"
+
+
+def test_a_state_that_is_trained_twice_in_a_plan_logs_its_beginning_once(tmp_path):
+    done = job(tmp_path, LOOP + "train(state)\nstate.sync()\ntrain(state)\n", {0: 10}, training=LOGS + TRAINING)
+    assert done.code == 0, done.err
+    assert phases(done.err, 2) == dict.fromkeys((1, 2, 3), "restored, joined, agreed, reset callbacks run, synced")
 
 
 def test_nothing_is_logged_unless_the_program_asks_for_it(tmp_path):

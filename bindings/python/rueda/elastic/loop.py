@@ -152,8 +152,9 @@ class _Agreed(Round):
         state._standing.taken()
         _Agreed._lacks_state = False
         state._begins()
+        state._phases.end("synced")
         if session.current_or_none() is not None:
-            plan = plans.membership_untold().plan  # membership() would answer a notice that the listener waits for
+            plan = plans.membership().plan
             if plan > 1:
                 state._phases.tell(plans.worker_id(), plan)
 

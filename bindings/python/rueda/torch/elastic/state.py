@@ -252,6 +252,7 @@ class TorchState(ObjectState):
         require_alike(self._parts())  # of all ranks, whoever receives them
         self._phases.end("compared")
         received = self._received()  # first, so that nothing has changed if a value cannot be sent
+        self._phases.end("values received")
         with _set_of_receivers(self._standing) as receivers:
             for name in sorted(self._handlers):
                 handler = self._handlers[name]
