@@ -20,9 +20,9 @@ from gloo_sweep import quantile
 from machine import let_pass
 
 # As rueda-perf has it: the largest cache of the first core, and at least 32 MiB.
-CACHES = pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
-CACHE_BYTES = max([32 << 10, *(int(each.read_text().rstrip("K\n")) for each in CACHES)]) << 10
 CPUS = pathlib.Path("/sys/devices/system/cpu")
+CACHES = CPUS.glob("cpu0/cache/index*/size")
+CACHE_BYTES = max([32 << 10, *(int(each.read_text().rstrip("K\n")) for each in CACHES)]) << 10
 SHARERS = sorted(CPUS.glob("cpu0/cache/index*/shared_cpu_list"))
 HAS_ONE_CACHE = bool(SHARERS) and SHARERS[-1].read_text() == (CPUS / "online").read_text()  # so that all ranks share it
 SETTLING_SECONDS = 0.3  # as ranks/main.cc has it
@@ -61,7 +61,8 @@ class Step:
             count, _, times = part.partition("*")
             self.counts += [int(count)] * int(times or 1)
         self.bytes = 4 * sum(self.counts)
-        turns = max(2, 4 * CACHE_BYTES // (dist.get_world_size() if HAS_ONE_CACHE else 1) // self.bytes + 1) if buffers == "cold" else 1
+        sharers = dist.get_world_size() if HAS_ONE_CACHE else 1
+        turns = max(2, 4 * CACHE_BYTES // sharers // self.bytes + 1) if buffers == "cold" else 1
         self.turns = [[torch.zeros(count) for count in self.counts] for _ in range(min(turns, 20000))]
 
     def run(self, turn=0):

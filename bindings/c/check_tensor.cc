@@ -13,7 +13,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr int32_t kMaxDimensions = 16;
+constexpr auto kMaxDimensions = static_cast<int32_t>(kMaxDims);
 constexpr uint64_t kMaxBytes = uint64_t{1} << 47;
 
 Status wrong_tensor(const char* what, const std::string& why) {

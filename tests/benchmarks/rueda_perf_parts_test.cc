@@ -150,6 +150,12 @@ TEST_CASE("cold buffers rotate beyond four times the last-level cache, hot ones 
   }
 }
 
+TEST_CASE("all ranks share the last-level cache, or each is taken to have its own") {
+  CHECK(ranks_of_cache(1) == 1);
+  const size_t sharers = ranks_of_cache(8);
+  CHECK((sharers == 8 || sharers == 1));
+}
+
 TEST_CASE("two sides measure how far apart they are, again and again") {
   const auto page = std::make_unique<MeetingPage>();
   std::array<RoundTrips, 2> found[2];

@@ -233,6 +233,6 @@ def test_each_rank_logs_what_it_did_when_the_worker_joined(run):
     new = {line["worker"] for line in told(done, "begins")} - {0, 1, 2}
     logged = phases(done.err, 2)
     assert set(logged) == {0, 1, 2} | new
-    both = "compared, values received, model received, optimizer received, received, saved, synced"
+    both = "compared, values received, model received, optimizer received, all received, saved, synced"
     assert all(logged[worker] == f"joined, agreed, reset callbacks run, {both}" for worker in (0, 1, 2)), logged
     assert all(logged[worker] == f"joined, agreed, {both}" for worker in new), logged

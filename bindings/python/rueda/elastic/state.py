@@ -305,7 +305,7 @@ class ObjectState(State):
         no value has changed then."""
         self._standing.uncommitted()  # until it is over: others may have the root's present values, and this rank its commit
         self._receive()
-        self._phases.end("received")
+        self._phases.end("all received")
         self._save_received()
         self._phases.end("saved")
         self._standing.committed()
