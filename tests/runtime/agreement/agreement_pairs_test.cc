@@ -23,8 +23,8 @@ uint64_t submit_to_pair(World& world, int rank, int sender, int receiver, const 
   return world.submit(rank, std::move(request));
 }
 
-Request message(const std::string& name, int sender, std::vector<int64_t> shape = {4}) {
-  Request request = World::tensor(name, std::move(shape));
+Request message(const std::string& name, int sender, const Extents& shape = {4}) {
+  Request request = World::tensor(name, shape);
   request.metadata.kind = OpKind::kSend;
   request.metadata.root = sender;
   return request;

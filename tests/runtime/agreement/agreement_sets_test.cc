@@ -11,8 +11,8 @@ namespace {
 constexpr SetId kFirst = 50;  ///< ranks' own numbers, chosen to differ from rank 0's ids
 constexpr SetId kSecond = 60;
 
-Request in_set(SetId number, const std::string& name, std::vector<int64_t> shape = {4}) {
-  Request request = World::tensor(name, std::move(shape));
+Request in_set(SetId number, const std::string& name, const Extents& shape = {4}) {
+  Request request = World::tensor(name, shape);
   request.set = number;
   return request;
 }
