@@ -123,6 +123,9 @@ def summary(name, outcomes, wrong):
     met = all(limit is None or not times[what] or times[what][key] <= limit for what, key, limit in limits)
     row = {"rounds": len(outcomes), "wrong": wrong, "goal": scenario.goal, "met": met and not wrong,
            "noticed": {"what": scenario.noticed, **times["noticed"]}, "recovered": {"what": scenario.recovered, **times["recovered"]}}  # fmt: skip
+    usual = figures(each for outcome in outcomes if outcome is not None for each in outcome.usual)
+    if usual:
+        row["usual"] = {"what": "steps that nothing had struck, beyond their median", **usual}
     return {**row, "ended": {"what": "removed workers have ended", **times["ended"]}} if times["ended"] else row
 
 

@@ -129,7 +129,7 @@ def train(state):
     except (elastic.HorovodInternalError, elastic.HostsUpdatedInterrupt) as error:
         planned = isinstance(error, elastic.HostsUpdatedInterrupt)
         tell("left", plan=plan, planned=planned, committed=state.step if planned else committed, why=str(error),
-             usual=statistics.median(took) if took else 0)  # fmt: skip
+             usual=statistics.median(took) if took else 0, took=took)  # fmt: skip
         raise
 
 

@@ -21,6 +21,7 @@ class Outcome:
     lost: set = dataclasses.field(default_factory=set)  # hosts, any of whose workers may have failed beside the dead
     removed: set = dataclasses.field(default_factory=set)  # workers that have left in order
     ended: object = None  # from when the last of these had left its plan until its process had ended
+    usual: list = dataclasses.field(default_factory=list)  # how much longer than their median steps took that nothing had struck
 
 
 @dataclasses.dataclass
