@@ -25,8 +25,8 @@ void log_line(LogLevel level, const std::string& line);
 /// Formats and writes a line. Never throws: a line for which there is no memory is lost.
 template <typename... Args>
 void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noexcept {
-  if (!log_enabled(level)) return;
   try {
+    if (!log_enabled(level)) return;  // the first call makes the log
     log_line(level, fmt::format(format, std::forward<Args>(args)...));
   } catch (const std::exception&) {
   }

@@ -155,11 +155,17 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
 }
 
 /// With the baton in hand before the operation enters, the first turn carries it: no doorbell rings, no thread wakes.
+/// The baton goes down also if there is no memory for the operation: without it nothing moves any more.
 Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered) {
   if (plan_.settings.caller_progress && baton_.try_take()) {
-    if (enter(operation, entered)) {
-      drive([&] { return operation->done(); }, [&] { return worth_spinning(*operation); });
-      if (operation->done()) recorder_.waited(operation->submitted);
+    try {
+      if (enter(operation, entered)) {
+        drive([&] { return operation->done(); }, [&] { return worth_spinning(*operation); });
+        if (operation->done()) recorder_.waited(operation->submitted);
+      }
+    } catch (...) {
+      settle();
+      throw;
     }
     settle();
   } else {

@@ -102,13 +102,13 @@ bool NamesInFlight::is_single(const Request& request) {
 
 bool NamesInFlight::enter_number(uint32_t number, SetId set) {
   if (set == kGlobalSet) return !std::exchange(known_[number - 1].in_flight, true);
-  return numbered_.insert(key_of(number, set)).second;
+  return numbered_.insert(key_of(number, set));
 }
 
 /// Returns false if the name is in flight in this set already.
 bool NamesInFlight::enter(const Request& request) {
   if (request.number != 0) return enter_number(request.number, request.set);
-  return named_.insert(Named{request.name, request.set}).second;
+  return named_.insert(Named{request.name, request.set});
 }
 
 void NamesInFlight::leave_number(uint32_t number, SetId set) {

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstddef>
 #include <deque>
-#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/operation.h"
+#include "runtime/engine/recycled_set.h"
 
 namespace rueda::core {
 
@@ -69,11 +69,8 @@ class NamesInFlight {
   mutable Mutex mutex_;
   std::deque<Known> known_ RUEDA_GUARDED_BY(mutex_);  ///< by number - 1
   std::unordered_map<std::string_view, uint32_t> numbers_ RUEDA_GUARDED_BY(mutex_);
-  /// Memory of the two sets: entries come on one thread and go on another, at the rate of small operations.
-  std::pmr::unsynchronized_pool_resource pool_ RUEDA_GUARDED_BY(mutex_);
-  /// In flight in other sets: set and number.
-  std::pmr::unordered_set<uint64_t> numbered_ RUEDA_GUARDED_BY(mutex_){&pool_};
-  std::pmr::unordered_set<Named, NamedHash> named_ RUEDA_GUARDED_BY(mutex_){&pool_};  ///< in flight without a number
+  RecycledSet<std::unordered_set<uint64_t>> numbered_ RUEDA_GUARDED_BY(mutex_);       ///< in other sets: set and number
+  RecycledSet<std::unordered_set<Named, NamedHash>> named_ RUEDA_GUARDED_BY(mutex_);  ///< in flight without a number
 };
 
 }  // namespace rueda::core

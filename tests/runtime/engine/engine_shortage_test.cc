@@ -1,0 +1,129 @@
+// What is left of an operation if there is no memory in its middle. Each case fails the first allocation, then the
+// second, and so on until nothing fails any more, so that every step that needs memory is struck once.
+#include <catch2/catch.hpp>
+#include <new>
+
+#include "tests/runtime/engine/engine_ranks.h"
+#include "tests/support/scarce_memory.h"
+
+namespace rueda::test {
+namespace {
+
+using namespace core;
+
+constexpr SetId kSet = 7;
+constexpr int kPlenty = 1 << 30;  ///< allocations
+
+std::shared_ptr<Operation> group_of(const std::vector<std::string>& names, SetId set = kSet) {
+  auto operation = std::make_shared<Operation>(OperationHome(), OperationSpec(), names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    operation->tensors()[i].request.name = names[i];
+    operation->tensors()[i].request.set = set;
+  }
+  return operation;
+}
+
+void release(NamesInFlight& names, const std::shared_ptr<Operation>& operation) {
+  TensorPart* const any = operation->tensors().data();
+  names.release({&any, 1});
+}
+
+bool is_free(NamesInFlight& names, const std::string& name, SetId set = kSet) {
+  const auto probe = group_of({name}, set);
+  const bool free = names.reserve(*probe).ok();
+  if (free) release(names, probe);
+  return free;
+}
+
+/// No name gets a number by itself any more.
+void use_up_numbers(NamesInFlight& names) {
+  for (size_t i = 0; i < NamesInFlight::kKnownNames; ++i) {
+    const auto early = group_of({"early " + std::to_string(i)});
+    REQUIRE(names.reserve(*early).ok());
+    release(names, early);
+  }
+}
+
+/// Calls `step` with room for `room` allocations. Returns whether it ran to its end. Checks of the test need memory, too.
+template <typename Step>
+bool survives(int room, Step&& step) {
+  const ScarceMemory scarce(room);
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a group that finds no memory for a name leaves none of its names in flight") {
+  const bool numbered = GENERATE(true, false);
+  int room = 0;
+  for (bool whole = false; !whole; ++room) {
+    NamesInFlight names;
+    if (!numbered) use_up_numbers(names);
+    {
+      const auto group = group_of({"a", "b", "c"});
+      whole = survives(room, [&] { static_cast<void>(names.reserve(*group)); });
+      for (const char* name : {"a", "b", "c"}) CHECK(is_free(names, name) == !whole);
+      if (whole) release(names, group);
+    }  // without its texts, which names in flight would be views of
+    for (const char* name : {"a", "b", "c"}) CHECK(is_free(names, name));
+  }
+  CHECK(room > 1);
+}
+
+TEST_CASE("a name in flight whose number finds no memory stays in flight by its text") {
+  int room = 0;
+  for (bool whole = false; !whole; ++room) {
+    NamesInFlight names;
+    use_up_numbers(names);
+    const auto here = group_of({"late"}), there = group_of({"late"}, kSet + 1);
+    REQUIRE(names.reserve(*here).ok());
+    REQUIRE(names.reserve(*there).ok());
+    whole = survives(room, [&] { static_cast<void>(names.intern("late")); });
+    CHECK_FALSE(is_free(names, "late"));
+    CHECK_FALSE(is_free(names, "late", kSet + 1));
+    CHECK(is_free(names, "late", kSet + 2));
+    release(names, here);
+    CHECK(is_free(names, "late"));
+    CHECK_FALSE(is_free(names, "late", kSet + 1));
+    CHECK(names.intern("late") == NamesInFlight::kKnownNames + 1);
+    CHECK(is_free(names, "late"));
+    CHECK_FALSE(is_free(names, "late", kSet + 1));
+    release(names, there);
+    CHECK(is_free(names, "late", kSet + 1));
+  }
+  CHECK(room > 3);
+}
+
+TEST_CASE("a rank that runs out of memory hangs nobody: it goes on, or all operations end") {
+  const int size = GENERATE(1, 2);
+  bool whole = false;
+  int room = 0;
+  for (; !whole; ++room) {
+    EngineRanks::run({.size = size}, [&](Engine& engine, int rank) {
+      std::vector<float> first(1, 1), second(1, 2), third(1, 3);
+      // The turns of the last one take all three: nothing is rung for the others.
+      const auto one = start_sum(engine, {.name = "first", .tensors = {&first}, .more = true});
+      const auto two = start_sum(engine, {.name = "second", .tensors = {&second}, .more = true});
+      const auto three = make_sum(engine, {.name = "third", .tensors = {&third}});
+      Status entered;
+      const bool ran = survives(rank == size - 1 ? room : kPlenty,
+                                [&] { static_cast<void>(engine.submit_and_wait(three, entered)); });
+      for (Operation* each : {one.get(), two.get()}) static_cast<void>(finish(engine, *each));
+      const bool well = one->status().ok() && two->status().ok();
+      if (!ran) {  // it was not taken
+        if (well) require(sum_now(engine, "third", third).ok(), "a rank that went on could not reduce");
+        return;
+      }
+      require(!entered.ok() || three->done(), "an operation that was taken did not end");
+      if (rank == size - 1) whole = well && entered.ok() && three->status().ok();
+    });
+  }
+  CHECK(room > 3);
+}
+
+}  // namespace rueda::test
