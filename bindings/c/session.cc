@@ -272,11 +272,16 @@ Status close_session(rueda_session& session) {
   Store* const store = left ? nullptr : elastic != nullptr ? &elastic->store() : held.get();
   const Status end = engine->status();
   const int rank = engine->plan().rank;
-  if (store != nullptr && ended_well(end)) note_leaving(*store, job, rank);
+  Status noted;  // a note that finds no memory keeps nobody from leaving
+  try {
+    if (store != nullptr && ended_well(end)) note_leaving(*store, job, rank);
+  } catch (const std::exception& error) {
+    noted = failure_of(error);
+  }
   engine->shutdown(Deadline::after(kShutdownLimit));
   session.completions->close();
   if (store != nullptr) note_end(*store, job, rank, end);
-  return {};
+  return noted;
 }
 
 }  // namespace rueda::core

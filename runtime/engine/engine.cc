@@ -108,15 +108,26 @@ bool Engine::hand_in(const std::shared_ptr<Operation>& operation, Status& entere
   return false;
 }
 
-/// The number comes first, because the wish carries it; it is given back if the inbox is closed.
+/// Asks agreement for a set that has a number here. The number is taken back if the inbox is closed, or if there is no
+/// memory for the wish.
+template <typename MakeChange>
+Status Engine::ask_for_set(SetId number, MakeChange&& change) {
+  Status entered;
+  try {
+    entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, change()});
+  } catch (...) {
+    sets_.take_back(number);
+    throw;
+  }
+  if (!entered.ok()) sets_.take_back(number);
+  return entered;
+}
+
+/// The number comes first, because the wish carries it.
 Result<SetId> Engine::add_process_set(std::vector<int> ranks, const std::string& name) {
   Result<SetId> number = sets_.add(ranks, name);
   if (!number.ok()) return number;
-  Status entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, {number.value(), std::move(ranks), name}});
-  if (!entered.ok()) {
-    static_cast<void>(sets_.remove(number.value()));
-    return entered;
-  }
+  RUEDA_RETURN_IF_ERROR(ask_for_set(number.value(), [&] { return SetChange{number.value(), std::move(ranks), name}; }));
   if (baton_.nobody_looks()) ring_coordinator();
   return number;
 }
@@ -126,13 +137,9 @@ Result<SetId> Engine::pair_set(int sender, int receiver) {
   MutexLock lock(pairs_mutex_);
   const auto [number, fresh] = sets_.add_pair(sender, receiver);
   if (!fresh) return number;
-  std::vector<int> ranks{std::min(sender, receiver), std::max(sender, receiver)};
-  const Status entered =
-      inbox_.push({InboxItem::Kind::kAddSet, nullptr, {number, std::move(ranks), pair_name(sender, receiver)}});
-  if (!entered.ok()) {
-    sets_.drop_pair(number);
-    return entered;
-  }
+  RUEDA_RETURN_IF_ERROR(ask_for_set(number, [number = number, sender, receiver] {
+    return SetChange{number, {std::min(sender, receiver), std::max(sender, receiver)}, pair_name(sender, receiver)};
+  }));
   if (baton_.nobody_looks()) ring_coordinator();
   return number;
 }

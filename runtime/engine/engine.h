@@ -177,6 +177,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void give_credit_back(TeamState& team);
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   bool hand_in(const std::shared_ptr<Operation>& operation, Status& entered);
+  template <typename MakeChange>
+  Status ask_for_set(SetId number, MakeChange&& change);
   bool worth_spinning(const Operation& operation) const;
   void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
   void launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark);
@@ -212,6 +214,9 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void notify_progress() RUEDA_EXCLUDES(progress_mutex_);
   void wait_for_goodbye(Deadline deadline);
   void wait_for_last_word(Deadline deadline);
+  void leave(const Status& why, Deadline deadline);
+  template <typename Step>
+  void in_any_case(Step&& step) noexcept;
 
   Formation formation_;
   const EpochPlan plan_;

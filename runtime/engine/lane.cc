@@ -34,7 +34,7 @@ bool needs_thread(const Batch& batch) {
 Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, ThreadSetup setup)
     : mesh_(std::move(mesh)), executor_(executor), observer_(observer), setup_(std::move(setup)) {}
 
-void Lane::submit(std::unique_ptr<Batch> batch) {
+void Lane::submit(std::unique_ptr<Batch>&& batch) {
   {
     MutexLock lock(mutex_);
     if (queue_.empty() && !token_taken_ && !needs_thread(*batch)) {

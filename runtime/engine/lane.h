@@ -71,8 +71,9 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Queues a batch, or makes it the turn's inline batch.
-  void submit(std::unique_ptr<Batch> batch) RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
+  /// Queues a batch, or makes it the turn's inline batch. If it throws for lack of memory, and `batch` is not null, the
+  /// batch stays the caller's.
+  void submit(std::unique_ptr<Batch>&& batch) RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
   /// Moves the turn's inline batch on; true if it finished.
   bool step_inline() RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
   bool has_inline() const RUEDA_ON(baton_holder) { return inline_ != nullptr; }

@@ -89,7 +89,7 @@ std::pair<SetId, bool> ProcessSets::add_pair(int sender, int receiver) {
 }
 
 /// Nothing has entered it: its maker holds the mutex that callers of `pair_set` take.
-void ProcessSets::drop_pair(SetId number) {
+void ProcessSets::take_back(SetId number) {
   MutexLock lock(mutex_);
   sets_.erase(number);
 }
@@ -157,7 +157,7 @@ Status ProcessSets::use_device(SetId number, const DeviceFunctions& device, int3
                   rank_, device.name, declared->second, number, index));
 }
 
-/// The set may be gone: `drop_pair` takes one away if agreement could not be asked for it.
+/// The set may be gone: `take_back` takes one away if agreement could not be asked for it.
 void ProcessSets::leave(SetId number, OpKind kind) {
   if (number == kGlobalSet) {
     if (kind == OpKind::kJoin) all_joined_.store(false);

@@ -26,8 +26,8 @@ class ProcessSets {
   SetId add_lost(std::string why) RUEDA_EXCLUDES(mutex_);
   /// The number of the set in which `sender` sends to `receiver`, and whether this call made it.
   std::pair<SetId, bool> add_pair(int sender, int receiver) RUEDA_EXCLUDES(mutex_);
-  /// Takes back an `add_pair` that agreement could not be asked for.
-  void drop_pair(SetId number) RUEDA_EXCLUDES(mutex_);
+  /// Takes back an `add` or `add_pair` that agreement could not be asked for.
+  void take_back(SetId number) RUEDA_EXCLUDES(mutex_);
   /// Returns kInvalidArgument if the set is unknown, holds all ranks, or has operations of this rank in flight.
   Status remove(SetId number) RUEDA_EXCLUDES(mutex_);
   /// Returns kInvalidArgument if the set is unknown, or lost, or this rank is not a member.

@@ -29,6 +29,8 @@ constexpr std::chrono::seconds kLongestLastWord{1};
 constexpr std::chrono::seconds kLongestPatience{60};
 /// How long rank 0 waits for what other ranks have recorded.
 constexpr std::chrono::seconds kLastRecords{2};
+/// The end if there is no memory for a sentence that names this rank. Made when the program starts.
+const Status kHasLeft(Code::kShutDown, "this rank has shut down");
 
 }  // namespace
 
@@ -85,10 +87,8 @@ void Engine::wait_for_last_word(Deadline deadline) {
   }
 }
 
-/// The order of the last lines is that of the threads: see the top of this file.
-void Engine::shutdown(Deadline deadline, OtherCalls others) {
-  if (ended_.exchange(true)) return;
-  const Status why(Code::kShutDown, fmt::format("{} has shut down", plan_.name_of(plan_.rank)), plan_.rank);
+/// Steps 1 to 3. Any of them may find no memory.
+void Engine::leave(const Status& why, Deadline deadline) {
   inbox_.close(why);
   if (abort_.raised()) timeline_.abandon_others();
   timeline_.leave(deadline.earlier(Deadline::after(kLastRecords)));
@@ -101,21 +101,50 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
         plan_.rank);
   }
   left_in_order_.store(drained && left_.load() && !abort_.raised());
+}
+
+/// What fails is told, and the steps behind it follow: threads end before what they use is freed.
+template <typename Step>
+void Engine::in_any_case(Step&& step) noexcept {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    log(LogLevel::kWarning, "rank {}: in the shutdown: {}", plan_.rank, error.what());
+  }
+}
+
+/// The order of the last lines is that of the threads: see the top of this file.
+void Engine::shutdown(Deadline deadline, OtherCalls others) {
+  if (ended_.exchange(true)) return;
+  Status why = kHasLeft;
+  in_any_case([&] {
+    why = Status(Code::kShutDown, fmt::format("{} has shut down", plan_.name_of(plan_.rank)), plan_.rank);
+    leave(why, deadline);
+  });
   epoch_over(why);  // a reason that came earlier stays
   coordinator_->begin_stop();
   ring_coordinator();
   coordinator_->join();
   activity_.stop();
   task_thread_.stop();
-  timeline_.end();
+  in_any_case([&] { timeline_.end(); });
   take_for_good();  // a caller in `wait` may still have it
-  lanes_.hand_over();
-  turn_->fail_all(abort_.why());  // what no lane holds; lanes fail their own
+  in_any_case([&] {
+    baton_holder.assert_held();
+    lanes_.hand_over();
+  });
+  // What no lane holds; lanes fail their own. Twice, because what the first call leaves would be waited for for ever.
+  for (int i = 0; i < 2; ++i) {
+    in_any_case([&] {
+      baton_holder.assert_held();
+      turn_->fail_all(abort_.why());
+    });
+  }
   lanes_.stop();
-  executor_->close_devices();
+  in_any_case([&] { executor_->close_devices(); });
   claim_.release();
   turn_.reset();
-  if (tuning_ != nullptr) tuning_->finish();
+  if (tuning_ != nullptr) in_any_case([&] { tuning_->finish(); });
   inbox_.end();
   completer_.stop();  // the last operations have completed, so this runs the last callbacks
   metrics_.reset();

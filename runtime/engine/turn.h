@@ -145,10 +145,12 @@ class Turn {
   void fail(const ErrorEvent& error) RUEDA_ON(baton_holder);
   void note_goodbye(int rank) RUEDA_ON(baton_holder);
   void start_batch(const BatchEvent& event) RUEDA_ON(baton_holder);
+  void fill(Batch& batch, const BatchEvent& event) RUEDA_ON(baton_holder);
   void add_tensors(Batch& batch, const BatchEvent& event) RUEDA_ON(baton_holder);
   void tell_peers(const Status& why) RUEDA_ON(baton_holder);
   void append_taken() RUEDA_ON(baton_holder);
   void append(std::shared_ptr<Operation> operation) RUEDA_ON(baton_holder);
+  void link(TensorPart& tensor) RUEDA_ON(baton_holder);
   void unlink(TensorPart& tensor) RUEDA_ON(baton_holder);
 
   Parts parts_ RUEDA_GUARDED_BY(baton_holder);

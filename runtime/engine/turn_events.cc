@@ -134,16 +134,30 @@ void Turn::add_tensors(Batch& batch, const BatchEvent& event) {
   }
 }
 
+/// A batch that there is no memory for leaves its tensors in the list, where the end of the epoch finds them.
 void Turn::start_batch(const BatchEvent& event) {
-  TeamState& team = *parts_.teams.find(event.set);
   auto batch = std::make_unique<Batch>();
-  batch->set = event.set;
-  batch->number = event.number;
-  batch->team = &team;
-  batch->inline_algorithm = event.metadata.device < 0 && parts_.executor.runs_inline(event.choice);
-  add_tensors(*batch, event);
+  try {
+    fill(*batch, event);
+    const LaneUse use = batch->call.device != nullptr ? LaneUse::kDevices : LaneUse::kHostMemory;
+    parts_.lanes.of(event.set, use).submit(std::move(batch));
+  } catch (...) {
+    if (batch != nullptr) {  // no lane has it
+      for (TensorPart* tensor : batch->tensors) link(*tensor);
+    }
+    throw;
+  }
+}
+
+void Turn::fill(Batch& batch, const BatchEvent& event) {
+  TeamState& team = *parts_.teams.find(event.set);
+  batch.set = event.set;
+  batch.number = event.number;
+  batch.team = &team;
+  batch.inline_algorithm = event.metadata.device < 0 && parts_.executor.runs_inline(event.choice);
+  add_tensors(batch, event);
   const Metadata& metadata = event.metadata;
-  Call& call = batch->call;
+  Call& call = batch.call;
   if (metadata.over == AverageOver::kContributors) call.divisor = event.contributors;
   call.kind = metadata.kind;
   call.dtype = metadata.dtype;
@@ -151,21 +165,19 @@ void Turn::start_batch(const BatchEvent& event) {
   call.codec = metadata.codec;
   call.prescale = metadata.prescale;
   call.postscale = metadata.postscale;
-  call.slices = batch->storage;  // which grows no more
+  call.slices = batch.storage;  // which grows no more
   call.choice = event.choice;
-  batch->device = device_call(*batch, metadata);
-  if (batch->device != nullptr && event.contributors != 0) list_tensors(*batch, event, *batch->device);
-  call.device = batch->device.get();
-  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors, call.device);
-  call.arrivals = batch->arrivals.get();
+  batch.device = device_call(batch, metadata);
+  if (batch.device != nullptr && event.contributors != 0) list_tensors(batch, event, *batch.device);
+  call.device = batch.device.get();
+  if (exchanges(metadata.kind)) batch.arrivals = std::make_unique<ArrivingRows>(batch.tensors, call.device);
+  call.arrivals = batch.arrivals.get();
   call.stamp = event.stamp;
   call.team = &team.team;
   for (int index = 0; index < team.team.size(); ++index) {
     if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
-  parts_.recorder.agreed(*batch);
-  const LaneUse use = call.device != nullptr ? LaneUse::kDevices : LaneUse::kHostMemory;
-  parts_.lanes.of(event.set, use).submit(std::move(batch));
+  parts_.recorder.agreed(batch);
 }
 
 /// The limit asks for a verdict and does not fail the tensor here: rank 0 may have put it into a batch already, which
@@ -226,14 +238,16 @@ void Turn::append_taken() {
 
 /// From here on the operation keeps itself alive.
 void Turn::append(std::shared_ptr<Operation> operation) {
-  for (TensorPart& tensor : operation->tensors()) {
-    tensor.previous = newest_;
-    tensor.next = nullptr;
-    (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
-    newest_ = &tensor;
-  }
+  for (TensorPart& tensor : operation->tensors()) link(tensor);
   Operation& appended = *operation;
   appended.in_flight = std::move(operation);
+}
+
+void Turn::link(TensorPart& tensor) {
+  tensor.previous = newest_;
+  tensor.next = nullptr;
+  (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
+  newest_ = &tensor;
 }
 
 void Turn::unlink(TensorPart& tensor) {

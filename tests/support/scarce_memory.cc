@@ -12,11 +12,13 @@ namespace {
 constexpr int kPlenty = -1;
 thread_local int left = kPlenty;
 thread_local bool refused = false;
+thread_local Shortage how_long = Shortage::kLasting;
 
 }  // namespace
 
-ScarceMemory::ScarceMemory(int allocations) {
+ScarceMemory::ScarceMemory(int allocations, Shortage shortage) {
   refused = false;
+  how_long = shortage;
   left = allocations;
 }
 
@@ -24,10 +26,10 @@ ScarceMemory::~ScarceMemory() { left = kPlenty; }
 
 bool ScarceMemory::was_short() const { return refused; }
 
-/// Once one has failed, all fail: what runs behind the failure has no memory either.
 void* allocate(size_t bytes, size_t alignment) {
   if (left == 0) {
     refused = true;
+    if (how_long == Shortage::kOnce) left = kPlenty;
     throw std::bad_alloc();
   }
   if (left > 0) --left;
