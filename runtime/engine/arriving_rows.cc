@@ -23,6 +23,7 @@ std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
   // The library's own memory in the order of a stream of the device's; another stream may be the one that writes to it.
   void* const own_stream =
       calls_back ? nullptr : device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
+  operation.expect_outputs();  // from here on nothing is lost
   const auto own = [&] { return device.allocate(device.context, spec.device_index, bytes, own_stream); };
   auto* const memory = static_cast<std::byte*>(calls_back ? spec.allocate(bytes) : own());
   if (memory != nullptr) {

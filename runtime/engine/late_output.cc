@@ -47,6 +47,7 @@ Status LateOutputs::place(Batch& batch) {
     TensorPart& tensor = *batch.tensors[i];
     if (!needs_output(tensor)) continue;
     const size_t bytes = static_cast<size_t>(tensor.output_count()) * size_of(tensor.request.metadata.dtype);
+    tensor.operation->expect_outputs();
     auto* memory = static_cast<std::byte*>(tensor.operation->spec().allocate(bytes));
     if (memory != nullptr) {
       tensor.operation->own_output(static_cast<size_t>(&tensor - tensor.operation->tensors().data()), memory, bytes,

@@ -15,10 +15,7 @@ constexpr int kPlenty = 1 << 30;  ///< allocations
 /// What a rank lends to a call, and a place for its answer. Made while there is memory.
 struct Call {
   explicit Call(rueda_session* of)
-      : session(of),
-        rank(rueda_rank(of)),
-        size(rueda_size(of)),
-        splits(static_cast<size_t>(size), 2) {
+      : session(of), rank(rueda_rank(of)), size(rueda_size(of)), splits(static_cast<size_t>(size), 2) {
     for (std::vector<float>* values : {&first, &second}) {
       values->assign(2 * splits.size(), 1);
       tensors.push_back(std::make_unique<CTensor>(*values, RUEDA_F32));
@@ -52,11 +49,11 @@ const Kind kKinds[] = {
        return rueda_allreduce_async(c.session, c.tensor(), c.tensor(), RUEDA_SUM, &c.options, &c.handle);
      }},
     {"all-reduce into memory of the library",
-     [](Call& c) { return rueda_allreduce_async(c.session, c.tensor(), c.nowhere.get(), RUEDA_SUM, &c.options, &c.handle); }},
-    {"all-reduce without a name",
      [](Call& c) {
-       return rueda_allreduce_async(c.session, c.tensor(), c.tensor(), RUEDA_SUM, nullptr, &c.handle);
+       return rueda_allreduce_async(c.session, c.tensor(), c.nowhere.get(), RUEDA_SUM, &c.options, &c.handle);
      }},
+    {"all-reduce without a name",
+     [](Call& c) { return rueda_allreduce_async(c.session, c.tensor(), c.tensor(), RUEDA_SUM, nullptr, &c.handle); }},
     {"all-reduce with a callback",
      [](Call& c) {
        c.options.callback = [](void*, rueda_handle, int32_t) {};
@@ -71,7 +68,8 @@ const Kind kKinds[] = {
      [](Call& c) {
        return rueda_reducescatter_async(c.session, c.tensor(), nullptr, RUEDA_SUM, &c.options, &c.handle);
      }},
-    {"all-gather", [](Call& c) { return rueda_allgather_async(c.session, c.tensor(), nullptr, &c.options, &c.handle); }},
+    {"all-gather",
+     [](Call& c) { return rueda_allgather_async(c.session, c.tensor(), nullptr, &c.options, &c.handle); }},
     {"all-to-all",
      [](Call& c) {
        return rueda_alltoall_async(c.session, c.tensor(), c.splits.data(), nullptr, &c.options, &c.handle);

@@ -1,5 +1,5 @@
-// The operator new of a test program that can run out of memory. The other forms of new, those of arrays and those that
-// return null, call this one.
+// The operators new and delete of a test program that can run out of memory. All forms are here: those that stay of a
+// sanitizer's own would not go with them.
 #include "tests/support/scarce_memory.h"
 
 #include <algorithm>
@@ -39,13 +39,35 @@ void* allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
+void* allocate_or_null(size_t bytes) noexcept {
+  try {
+    return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace rueda::test
 
-void* operator new(size_t bytes) { return rueda::test::allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  return rueda::test::allocate(bytes, static_cast<size_t>(alignment));
+using rueda::test::allocate;
+using rueda::test::allocate_or_null;
+
+void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new[](size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new(size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<size_t>(alignment));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes); }
+
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
