@@ -127,7 +127,7 @@ TEST_CASE("a rank that runs out of memory hangs nobody: it goes on, or all opera
       if (rank == size - 1) whole = well && entered.ok() && three->status().ok();
     });
   }
-  CHECK(room > 3);
+  CHECK(room > 1);  // other threads, which have memory, may run the turns
 }
 
 }  // namespace rueda::test
