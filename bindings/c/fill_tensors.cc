@@ -65,7 +65,7 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
   const TensorPart& tensor = operation.tensors()[index];
   if (tensor.slice.out != nullptr || bytes == 0 || operation.spec().allocate != nullptr) return {};
   const DeviceFunctions& device = *operation.spec().device;
-  operation.expect_outputs();  // from here on nothing is lost
+  operation.expect_outputs();
   auto* memory = static_cast<std::byte*>(
       device.allocate(device.context, operation.spec().device_index, bytes, operation.spec().stream));
   if (memory == nullptr) {

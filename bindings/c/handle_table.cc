@@ -16,7 +16,15 @@ constexpr int kGenerationShift = 40;
 
 rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions) {
   MutexLock lock(mutex_);
-  live_.emplace(++last_, Live{std::move(operation), std::move(completions)});
+  ++last_;
+  if (spare_.empty()) {
+    live_.emplace(last_, Live{std::move(operation), std::move(completions)});
+  } else {
+    spare_.next().key() = last_;
+    const auto entered = live_.insert(std::move(spare_.next()));  // a new number, so it is not there yet
+    entered.position->second = {std::move(operation), std::move(completions)};
+    spare_.drop();
+  }
   return last_;
 }
 
@@ -33,7 +41,7 @@ std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
     const auto found = live_.find(handle);
     if (found == live_.end()) return nullptr;
     gone = std::move(found->second);
-    live_.erase(found);
+    spare_.keep(live_.extract(found));
   }
   if (gone.completions != nullptr) gone.completions->withdraw(handle);
   return gone.operation;

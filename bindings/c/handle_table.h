@@ -1,12 +1,12 @@
 #pragma once
 #include <memory>
-#include <memory_resource>
 #include <unordered_map>
 
 #include "bindings/c/completion_queue.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/operation.h"
+#include "runtime/engine/spare_nodes.h"
 
 namespace rueda::core {
 
@@ -30,8 +30,9 @@ class HandleTable {
     std::shared_ptr<CompletionQueue> completions;
   };
   mutable Mutex mutex_;
-  std::pmr::unsynchronized_pool_resource pool_ RUEDA_GUARDED_BY(mutex_);  ///< entries come and go at a high rate
-  std::pmr::unordered_map<rueda_handle, Live> live_ RUEDA_GUARDED_BY(mutex_){&pool_};
+  using Table = std::unordered_map<rueda_handle, Live>;
+  Table live_ RUEDA_GUARDED_BY(mutex_);
+  SpareNodes<Table> spare_ RUEDA_GUARDED_BY(mutex_);
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
 };
 

@@ -3,6 +3,8 @@
 // again.
 #include "bindings/c/submit.h"
 
+#include <utility>
+
 #include "bindings/c/handle_table.h"
 #include "bindings/c/last_error.h"
 #include "runtime/engine/completer.h"
@@ -18,6 +20,22 @@ Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const Operati
   return build_operation(engine, session->devices, call, cell);
 }
 
+/// The handle of an operation that the engine has yet to take. It goes again at the end, unless it is kept.
+class HandleOnTrial {
+ public:
+  explicit HandleOnTrial(rueda_handle number) : number_(number) {}
+  ~HandleOnTrial() {
+    if (number_ != 0) static_cast<void>(handles().remove(number_));
+  }
+  HandleOnTrial(const HandleOnTrial&) = delete;
+  HandleOnTrial& operator=(const HandleOnTrial&) = delete;
+  rueda_handle number() const { return number_; }
+  rueda_handle keep() { return std::exchange(number_, 0); }
+
+ private:
+  rueda_handle number_;
+};
+
 }  // namespace
 
 int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* handle) {
@@ -31,14 +49,10 @@ int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* 
     Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
     if (!operation.ok()) return operation.status();
     const bool drained = operation.value()->spec().announce != nullptr;
-    const rueda_handle number = handles().insert(operation.value(), drained ? *call.completions : nullptr);
-    if (cell != nullptr) cell->store(number);
+    HandleOnTrial trial(handles().insert(operation.value(), drained ? *call.completions : nullptr));
+    if (cell != nullptr) cell->store(trial.number());
     Status entered = engine->submit(operation.value());
-    if (entered.ok()) {
-      *handle = number;
-    } else {
-      static_cast<void>(handles().remove(number));
-    }
+    if (entered.ok()) *handle = trial.keep();
     return entered;
   });
 }
@@ -59,11 +73,10 @@ int32_t run(rueda_session* session, const OperationCall& call) {
           "a blocking operation needs output data or `allocate`; memory of the library's would be freed at once");
     }
     const bool announced = operation.value()->spec().callback != nullptr;
-    if (announced) cell->store(handles().insert(operation.value(), nullptr));
+    const HandleOnTrial trial(announced ? handles().insert(operation.value(), nullptr) : 0);
+    if (announced) cell->store(trial.number());
     Status entered;
-    Status result = engine->submit_and_wait(operation.value(), entered);
-    if (announced) static_cast<void>(handles().remove(cell->load()));
-    return result;
+    return engine->submit_and_wait(operation.value(), entered);
   });
 }
 

@@ -23,14 +23,9 @@ std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
   // The library's own memory in the order of a stream of the device's; another stream may be the one that writes to it.
   void* const own_stream =
       calls_back ? nullptr : device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
-  operation.expect_outputs();  // from here on nothing is lost
+  operation.expect_outputs();
   const auto own = [&] { return device.allocate(device.context, spec.device_index, bytes, own_stream); };
   auto* const memory = static_cast<std::byte*>(calls_back ? spec.allocate(bytes) : own());
-  if (memory != nullptr) {
-    tensor.failure = mark_late(call, calls_back ? spec.stream : own_stream);
-    if (!tensor.failure.ok() && !calls_back) device.free(device.context, spec.device_index, memory, own_stream);
-    if (!tensor.failure.ok()) return nullptr;
-  }
   if (memory == nullptr) {
     const std::string what = fmt::format("give {} bytes for the output of {}", bytes, describe(tensor));
     tensor.failure = calls_back ? Status(Code::kSystem, "the allocation callback could not " + what)
@@ -39,7 +34,8 @@ std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
   }
   operation.own_output(static_cast<size_t>(&tensor - operation.tensors().data()), memory, bytes,
                        calls_back ? Ownership::kCaller : Ownership::kLibrary);
-  return memory;
+  tensor.failure = mark_late(call, calls_back ? spec.stream : own_stream);
+  return tensor.failure.ok() ? memory : nullptr;
 }
 
 }  // namespace

@@ -148,9 +148,14 @@ Result<SetId> Engine::pair_set(int sender, int receiver) {
 /// rank.
 Status Engine::remove_process_set(SetId number) {
   RUEDA_RETURN_IF_ERROR(sets_.remove(number));
-  // If the epoch has ended, no rank is left to be told: that is no error.
-  const Status entered = inbox_.push({InboxItem::Kind::kRemoveSet, nullptr, {number, {}, {}}});
-  if (entered.ok() && baton_.nobody_looks()) ring_coordinator();
+  try {
+    // If the epoch has ended, no rank is left to be told: that is no error.
+    const Status entered = inbox_.push({InboxItem::Kind::kRemoveSet, nullptr, {number, {}, {}}});
+    if (entered.ok() && baton_.nobody_looks()) ring_coordinator();
+  } catch (const std::exception& error) {  // the other members would wait for this rank
+    epoch_over(own_failure(error));
+    throw;
+  }
   return {};
 }
 

@@ -214,12 +214,13 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void notify_progress() RUEDA_EXCLUDES(progress_mutex_);
   void wait_for_goodbye(Deadline deadline);
   void wait_for_last_word(Deadline deadline);
-  void leave(const Status& why, Deadline deadline);
+  void leave(Deadline deadline);
   template <typename Step>
   void in_any_case(Step&& step) noexcept;
 
   Formation formation_;
   const EpochPlan plan_;
+  const Status farewell_;  ///< why the epoch is over once this rank has left; a shutdown may find no memory for it
   const std::unique_ptr<Executor> executor_;
   const WaitStyle style_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs

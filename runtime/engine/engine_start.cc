@@ -63,6 +63,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
                std::unique_ptr<DumpSource> dumps)
     : formation_(std::move(formation)),
       plan_(formation_.plan),
+      farewell_(Code::kShutDown, fmt::format("{} has shut down", plan_.name_of(plan_.rank)), plan_.rank),
       executor_(std::move(executor)),
       style_(wait_style(plan_)),
       // A spinning caller and a lane's thread for each rank of the host.

@@ -131,20 +131,27 @@ void Lane::stop() {
 /// Starts the thread that runs the queue, or wakes it. If the machine has no thread to give, everything that waits has
 /// failed.
 void Lane::look_at_queue() {
-  std::deque<std::unique_ptr<Batch>> refused;
   Status why;
   {
     MutexLock lock(mutex_);
     if (queue_.empty()) return;
     if (!thread_.joinable()) why = start_thread(thread_, setup_.name, [this] { run(); });
     if (why.ok()) return changed_.notify_all();
-    refused.swap(queue_);
   }
   // Without the mutex: the observer may come back to this lane.
-  for (const auto& batch : refused) {
-    observer_.batch_started(*batch);
-    observer_.batch_finished(*batch, why);
+  while (const std::unique_ptr<Batch> refused = take_first()) {
+    observer_.batch_started(*refused);
+    observer_.batch_finished(*refused, why);
   }
+}
+
+/// Null if nothing is queued.
+std::unique_ptr<Batch> Lane::take_first() {
+  MutexLock lock(mutex_);
+  if (queue_.empty()) return nullptr;
+  std::unique_ptr<Batch> first = std::move(queue_.front());
+  queue_.pop_front();
+  return first;
 }
 
 /// The lane's thread. Without the mutex while a batch runs, so that turns can queue the next ones.

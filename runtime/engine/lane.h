@@ -99,6 +99,7 @@ class Lane {
   Status execute(Batch& batch);
   Status run_steps(Batch& batch, Deadline deadline);
   void look_at_queue() RUEDA_EXCLUDES(mutex_);
+  std::unique_ptr<Batch> take_first() RUEDA_EXCLUDES(mutex_);
 
   const std::unique_ptr<Mesh> mesh_;
   Executor& executor_;

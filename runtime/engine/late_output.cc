@@ -28,6 +28,7 @@ LateOutputs::~LateOutputs() {
 std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
   const DeviceFunctions& device = *spec.device;
   void* const stream = device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
+  sinks_.reserve(sinks_.size() + 1);  // before there is anything to lose
   void* memory = device.allocate(device.context, spec.device_index, bytes, stream);
   if (memory != nullptr) sinks_.push_back({&spec, memory, stream});
   return static_cast<std::byte*>(memory);

@@ -120,8 +120,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Only once done.
   const Status& status() const { return status_; }
 
-  /// The output of tensor `index` lies at `memory` from now on; memory of the library is freed with the operation. If
-  /// `expect_outputs` was called before, this needs no memory itself.
+  /// The output of tensor `index` lies at `memory` from now on; memory of the library is freed with the operation. Call
+  /// `expect_outputs` before the memory is there: then this needs none itself, and nothing is lost.
   void own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership);
   void expect_outputs() { outputs_.reserve(tensors_.size()); }
   /// Frees the outputs that lie in the library's memory. Of an operation that is done, once its handle is released: the

@@ -88,7 +88,7 @@ std::pair<SetId, bool> ProcessSets::add_pair(int sender, int receiver) {
   return {number, sets_.emplace(number, Entry{std::move(ranks), pair_name(sender, receiver), true, false, 0}).second};
 }
 
-/// Nothing has entered it: its maker holds the mutex that callers of `pair_set` take.
+/// Its maker has not told the number to anyone. An operation of a caller that guesses it finds the set gone (`leave`).
 void ProcessSets::take_back(SetId number) {
   MutexLock lock(mutex_);
   sets_.erase(number);
@@ -157,7 +157,7 @@ Status ProcessSets::use_device(SetId number, const DeviceFunctions& device, int3
                   rank_, device.name, declared->second, number, index));
 }
 
-/// The set may be gone: `take_back` takes one away if agreement could not be asked for it.
+/// The set may be gone: see `take_back`.
 void ProcessSets::leave(SetId number, OpKind kind) {
   if (number == kGlobalSet) {
     if (kind == OpKind::kJoin) all_joined_.store(false);

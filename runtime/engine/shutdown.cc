@@ -29,8 +29,6 @@ constexpr std::chrono::seconds kLongestLastWord{1};
 constexpr std::chrono::seconds kLongestPatience{60};
 /// How long rank 0 waits for what other ranks have recorded.
 constexpr std::chrono::seconds kLastRecords{2};
-/// The end if there is no memory for a sentence that names this rank. Made when the program starts.
-const Status kHasLeft(Code::kShutDown, "this rank has shut down");
 
 }  // namespace
 
@@ -87,23 +85,8 @@ void Engine::wait_for_last_word(Deadline deadline) {
   }
 }
 
-/// Steps 1 to 3. Any of them may find no memory.
-void Engine::leave(const Status& why, Deadline deadline) {
-  inbox_.close(why);
-  if (abort_.raised()) timeline_.abandon_others();
-  timeline_.leave(deadline.earlier(Deadline::after(kLastRecords)));
-  signals_.goodbye_wanted.store(true);
-  if (!abort_.raised()) wait_for_goodbye(deadline);
-  if (abort_.raised()) wait_for_last_word(deadline.earlier(Deadline::after(kLongestLastWord)));
-  const bool drained = abort_.raised() || lanes_.drain(deadline);
-  if (!drained) {
-    log(LogLevel::kWarning, "rank {}: the shutdown reached its deadline while operations were still running",
-        plan_.rank);
-  }
-  left_in_order_.store(drained && left_.load() && !abort_.raised());
-}
-
-/// What fails is told, and the steps behind it follow: threads end before what they use is freed.
+/// What fails, for lack of memory, is told, and the steps behind it follow: a goodbye is due in any case, and threads
+/// end before what they use is freed.
 template <typename Step>
 void Engine::in_any_case(Step&& step) noexcept {
   try {
@@ -113,15 +96,35 @@ void Engine::in_any_case(Step&& step) noexcept {
   }
 }
 
+/// Steps 1 to 3.
+void Engine::leave(Deadline deadline) {
+  inbox_.close(farewell_);
+  if (abort_.raised()) timeline_.abandon_others();
+  in_any_case([&] { timeline_.leave(deadline.earlier(Deadline::after(kLastRecords))); });
+  signals_.goodbye_wanted.store(true);
+  bool waited = false;
+  for (int i = 0; i < 2 && !waited && !abort_.raised(); ++i) {
+    in_any_case([&] {
+      wait_for_goodbye(deadline);
+      waited = true;
+    });
+  }
+  if (abort_.raised()) {
+    in_any_case([&] { wait_for_last_word(deadline.earlier(Deadline::after(kLongestLastWord))); });
+  }
+  const bool drained = abort_.raised() || lanes_.drain(deadline);
+  if (!drained) {
+    log(LogLevel::kWarning, "rank {}: the shutdown reached its deadline while operations were still running",
+        plan_.rank);
+  }
+  left_in_order_.store(drained && left_.load() && !abort_.raised());
+}
+
 /// The order of the last lines is that of the threads: see the top of this file.
 void Engine::shutdown(Deadline deadline, OtherCalls others) {
   if (ended_.exchange(true)) return;
-  Status why = kHasLeft;
-  in_any_case([&] {
-    why = Status(Code::kShutDown, fmt::format("{} has shut down", plan_.name_of(plan_.rank)), plan_.rank);
-    leave(why, deadline);
-  });
-  epoch_over(why);  // a reason that came earlier stays
+  in_any_case([&] { leave(deadline); });
+  epoch_over(farewell_);  // a reason that came earlier stays
   coordinator_->begin_stop();
   ring_coordinator();
   coordinator_->join();

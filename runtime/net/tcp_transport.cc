@@ -80,9 +80,9 @@ struct TcpTransport::State {
 
   std::shared_ptr<LaneLoop> lane(uint32_t number) RUEDA_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    auto& loop = lanes[number];
-    if (loop == nullptr) loop = std::make_shared<LaneLoop>();
-    return loop;
+    const auto found = lanes.find(number);
+    if (found != lanes.end()) return found->second;
+    return lanes.emplace(number, std::make_shared<LaneLoop>()).first->second;
   }
 
   void add_control(int rank, std::unique_ptr<SecureStream> stream) {

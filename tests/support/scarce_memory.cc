@@ -39,9 +39,9 @@ void* allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
-void* allocate_or_null(size_t bytes) noexcept {
+void* allocate_or_null(size_t bytes, size_t alignment) noexcept {
   try {
-    return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    return allocate(bytes, alignment);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -51,23 +51,33 @@ void* allocate_or_null(size_t bytes) noexcept {
 
 using rueda::test::allocate;
 using rueda::test::allocate_or_null;
+using std::align_val_t;
+using std::nothrow_t;
 
-void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new[](size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new(size_t bytes, std::align_val_t alignment) { return allocate(bytes, static_cast<size_t>(alignment)); }
-void* operator new[](size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<size_t>(alignment));
+constexpr size_t kUsual = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
+void* operator new(size_t bytes) { return allocate(bytes, kUsual); }
+void* operator new[](size_t bytes) { return allocate(bytes, kUsual); }
+void* operator new(size_t bytes, align_val_t alignment) { return allocate(bytes, size_t(alignment)); }
+void* operator new[](size_t bytes, align_val_t alignment) { return allocate(bytes, size_t(alignment)); }
+void* operator new(size_t bytes, const nothrow_t&) noexcept { return allocate_or_null(bytes, kUsual); }
+void* operator new[](size_t bytes, const nothrow_t&) noexcept { return allocate_or_null(bytes, kUsual); }
+void* operator new(size_t bytes, align_val_t alignment, const nothrow_t&) noexcept {
+  return allocate_or_null(bytes, size_t(alignment));
 }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_null(bytes); }
+void* operator new[](size_t bytes, align_val_t alignment, const nothrow_t&) noexcept {
+  return allocate_or_null(bytes, size_t(alignment));
+}
 
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, align_val_t, const nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, align_val_t, const nothrow_t&) noexcept { std::free(memory); }

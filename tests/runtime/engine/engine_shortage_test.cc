@@ -1,5 +1,5 @@
-// What is left of an operation if there is no memory in its middle. Each case fails the first allocation, then the
-// second, and so on until nothing fails any more, so that every step that needs memory is struck once.
+// What is left of an operation if there is no memory in its middle. Each case fails the first allocation of a thread,
+// then the second, and so on until none fails any more.
 #include <catch2/catch.hpp>
 #include <new>
 
@@ -13,6 +13,7 @@ using namespace core;
 
 constexpr SetId kSet = 7;
 constexpr int kPlenty = 1 << 30;  ///< allocations
+constexpr int kWholeInTurn = 5;   ///< runs without a failure, after which more room is taken to change nothing
 
 std::shared_ptr<Operation> group_of(const std::vector<std::string>& names, SetId set = kSet) {
   auto operation = std::make_shared<Operation>(OperationHome(), OperationSpec(), names.size());
@@ -44,17 +45,19 @@ void use_up_numbers(NamesInFlight& names) {
   }
 }
 
-/// Calls `step` with room for `room` allocations. Returns whether it ran to its end. Checks of the test need memory,
-/// too.
+/// How a step went: none of its allocations failed, one did and the step went on, or the step threw.
+enum class Course { kWhole, kShort, kThrew };
+
+/// Calls `step` with room for `room` allocations. Checks of the test need memory, too.
 template <typename Step>
-bool survives(int room, Step&& step, Shortage shortage = Shortage::kLasting) {
+Course run_short(int room, Step&& step, Shortage shortage = Shortage::kLasting) {
   const ScarceMemory scarce(room, shortage);
   try {
     step();
   } catch (const std::bad_alloc&) {
-    return false;
+    return Course::kThrew;
   }
-  return true;
+  return scarce.was_short() ? Course::kShort : Course::kWhole;
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ TEST_CASE("a group that finds no memory for a name leaves none of its names in f
     if (!numbered) use_up_numbers(names);
     {
       const auto group = group_of({"a", "b", "c"});
-      whole = survives(room, [&] { static_cast<void>(names.reserve(*group)); });
+      whole = run_short(room, [&] { static_cast<void>(names.reserve(*group)); }) == Course::kWhole;
       for (const char* name : {"a", "b", "c"}) CHECK(is_free(names, name) == !whole);
       if (whole) release(names, group);
     }  // without its texts, which names in flight would be views of
@@ -84,7 +87,7 @@ TEST_CASE("a name in flight whose number finds no memory stays in flight by its 
     const auto here = group_of({"late"}), there = group_of({"late"}, kSet + 1);
     REQUIRE(names.reserve(*here).ok());
     REQUIRE(names.reserve(*there).ok());
-    whole = survives(room, [&] { static_cast<void>(names.intern("late")); });
+    whole = run_short(room, [&] { static_cast<void>(names.intern("late")); }) == Course::kWhole;
     CHECK_FALSE(is_free(names, "late"));
     CHECK_FALSE(is_free(names, "late", kSet + 1));
     CHECK(is_free(names, "late", kSet + 2));
@@ -103,9 +106,10 @@ TEST_CASE("a name in flight whose number finds no memory stays in flight by its 
 TEST_CASE("a rank that runs out of memory hangs nobody: it goes on, or all operations end") {
   const int size = GENERATE(1, 2);
   const Shortage shortage = GENERATE(Shortage::kOnce, Shortage::kLasting);
-  bool whole = false;
+  // Other threads, which have memory, may run the turns; then fewer allocations are this one's.
   int room = 0;
-  for (; !whole; ++room) {
+  for (int in_turn = 0; in_turn < kWholeInTurn; ++room) {
+    Course course = Course::kWhole;
     EngineRanks::run({.size = size}, [&](Engine& engine, int rank) {
       std::vector<float> first(1, 1), second(1, 2), third(1, 3);
       const auto one = make_sum(engine, {.name = "first", .tensors = {&first}, .more = true});
@@ -113,21 +117,22 @@ TEST_CASE("a rank that runs out of memory hangs nobody: it goes on, or all opera
       const auto three = make_sum(engine, {.name = "third", .tensors = {&third}});
       // The turns of the third take all of them: nothing is rung for the others. The other rank may have ended the job.
       if (!engine.submit(one).ok() || !engine.submit(two).ok()) return;
-      Status entered;
-      const bool ran = survives(
-          rank == size - 1 ? room : kPlenty, [&] { static_cast<void>(engine.submit_and_wait(three, entered)); },
-          shortage);
+      const bool scarce = rank == size - 1;
+      Status entered, result;
+      const auto step = [&] { result = engine.submit_and_wait(three, entered); };
+      const Course mine = run_short(scarce ? room : kPlenty, step, shortage);
+      if (scarce) course = mine;
       for (Operation* each : {one.get(), two.get()}) static_cast<void>(finish(engine, *each));
       const bool well = one->status().ok() && two->status().ok();
-      if (!ran) {  // it was not taken
+      if (mine == Course::kThrew) {  // it was not taken
         if (well) require(sum_now(engine, "third", third).ok(), "a rank that went on could not reduce");
-        return;
+      } else if (mine == Course::kWhole && scarce) {
+        require(well && result.ok(), "a rank that had memory failed: " + result.sentence());
       }
-      require(!entered.ok() || three->done(), "an operation that was taken did not end");
-      if (rank == size - 1) whole = well && entered.ok() && three->status().ok();
     });
+    in_turn = course == Course::kWhole ? in_turn + 1 : 0;
   }
-  CHECK(room > 1);  // other threads, which have memory, may run the turns
+  CHECK(room > kWholeInTurn);
 }
 
 }  // namespace rueda::test
