@@ -5,6 +5,9 @@ from typing import Any, Callable, Optional
 
 from rueda import errors
 
+# Python's own wait misses a signal that comes just before it sleeps, or that the kernel hands to another thread.
+_LOOK = 1.0  # s
+
 
 class Joining:
     """Runs a call of the library that waits for other ranks on a thread of its own, so that the calling thread handles
@@ -19,7 +22,7 @@ class Joining:
     def __init__(self, name: str, call: Callable[[], Any], undo: Callable[[Any], Any]):
         """name: of what is called, for the thread and for its error. call: returns the result. undo: takes it."""
         if Joining._last is not None:  # given up: two at a time would have the same rank twice
-            Joining._last._ended.wait()
+            Joining._last._wait_for_end()
         self._call, self._undo = call, undo
         self._result: Any = None
         self._error: Optional[BaseException] = None
@@ -50,6 +53,10 @@ class Joining:
                 self._undo_if_given_up()
         self._ended.set()
 
+    def _wait_for_end(self) -> None:
+        while not self._ended.wait(_LOOK):
+            pass  # the interpreter runs the handlers of signals
+
     def _undo_if_given_up(self) -> None:
         if self._given_up and self._result is not None:
             self._undo(self._result)
@@ -57,7 +64,7 @@ class Joining:
     def wait(self) -> Any:
         """Returns the result of the call, or raises its error."""
         try:
-            self._ended.wait()
+            self._wait_for_end()
         except BaseException:
             with self._lock:
                 self._given_up = True

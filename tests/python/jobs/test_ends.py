@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 
+import pytest
 from conftest import NUMPY
 
 
@@ -67,12 +68,14 @@ finally:
     assert "rank 1" in report.splitlines()[0] and "ValueError: bad data" in report, job.err
 
 
-def test_an_interrupt_ends_an_init_that_waits_for_others():
-    text = """
+@pytest.mark.parametrize("sends", ["os.kill(os.getpid(), signal.SIGINT)", "signal.pthread_kill(threading.get_ident(), signal.SIGINT)"],
+                         ids=["to the process", "to another thread"])  # fmt: skip
+def test_an_interrupt_ends_an_init_that_waits_for_others(sends):
+    text = f"""
 import os, signal, threading
 import rueda.numpy as hvd
 try:
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.3, lambda: {sends}).start()
     hvd.init()
 except KeyboardInterrupt:
     print("interrupted", hvd.is_initialized())
@@ -81,7 +84,7 @@ except KeyboardInterrupt:
         probe.bind(("127.0.0.1", 0))
         alone = {"RUEDA_RANK": "0", "RUEDA_SIZE": "2", "RUEDA_STORE_ADDR": "127.0.0.1:%d" % probe.getsockname()[1]}
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120,
-                          env=dict(os.environ, RUEDA_INIT_TIMEOUT_SECONDS="100", **alone))  # fmt: skip
+                          env=dict(os.environ, RUEDA_INIT_TIMEOUT_SECONDS="10000", **alone))  # fmt: skip
     assert (done.stdout, done.returncode) == ("interrupted False\n", 0), done.stderr
 
 
