@@ -15,7 +15,7 @@ namespace rueda::core {
 
 /// Rank 0 asks by its own ids of sets. A set that is unknown here has been removed, after all that ran in it.
 BatchProgress Engine::progress_of(const BatchName& batch) {
-  const TeamState* team = teams_.find(batch.set);
+  const std::shared_ptr<TeamState> team = teams_.find(batch.set);
   if (team == nullptr) return {BatchStage::kOver};
   if (team->started.load() <= batch.number) return {BatchStage::kNotStarted};
   if (!lanes_.runs(batch.set, batch.number)) return {BatchStage::kOver};
@@ -24,7 +24,7 @@ BatchProgress Engine::progress_of(const BatchName& batch) {
 }
 
 /// The progress is read now, by the holder of the baton. The text takes the program's answer, which may take a while:
-/// it is made on the worker's thread, and the next turn sends both.
+/// it is made on the task thread, and the next turn sends both.
 void Engine::asked(const Ask& ask) {
   Answer answer{ask.number, {}};
   for (const BatchName& batch : ask.batches) answer.batches.push_back(progress_of(batch));

@@ -20,8 +20,8 @@ struct TeamState;
 struct Batch {
   SetId set = kGlobalSet;
   uint64_t number = 0;
-  TeamState* team = nullptr;
-  Call call;  ///< `slices` points into `storage`
+  std::shared_ptr<TeamState> team;  ///< also when the set has been removed meanwhile
+  Call call;                        ///< `slices` points into `storage`
   std::vector<Slice> storage;
   std::vector<TensorPart*> tensors;           ///< in the verdict's order
   std::vector<size_t> slots;                  ///< by tensor: the index of its slice in `storage`
@@ -96,6 +96,7 @@ class Lane {
   void run() RUEDA_EXCLUDES(mutex_);
   void tell(std::unique_ptr<Batch>& batch, const Status& result);
   Status execute_safely(Batch& batch);
+  void let_go(const Status& result);
   Status execute(Batch& batch);
   Status run_steps(Batch& batch, Deadline deadline);
   void look_at_queue() RUEDA_EXCLUDES(mutex_);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,17 +31,20 @@ struct TeamState {
 };
 
 /// The sets of an epoch that this rank belongs to, by the ids that rank 0 gave and by this rank's own numbers. The
-/// baton's holder changes and reads them. Entries keep their addresses until they are removed.
+/// baton's holder changes and reads them. A batch shares its set's state, because on a rank that has joined the set may
+/// be removed while a lane still stands in for this rank.
 class Teams {
  public:
   /// `upstream`: as `control_upstream`.
   Teams(int rank, int upstream, const SetMembers& global);
   /// Does nothing if this rank is not a member. `of`: as in TeamState.
   void add(SetId number, const SetMembers& set, std::string of) RUEDA_ON(baton_holder);
-  /// The caller has made sure that no batch of the set is in a lane. Does nothing if there is no such set.
+  /// From now on no set is found under this number. Does nothing if there is none.
   void remove(SetId number) RUEDA_ON(baton_holder);
+  /// Returns the id of a removed set whose last batch here is over, each once.
+  std::optional<SetId> take_unused() RUEDA_ON(baton_holder);
   /// Returns null if there is no such set, or this rank is not a member of it.
-  TeamState* find(SetId id) RUEDA_ON(baton_holder);
+  std::shared_ptr<TeamState> find(SetId id) RUEDA_ON(baton_holder);
   TeamState* find_number(SetId number) RUEDA_ON(baton_holder);
   /// The sets for which this rank returns credits, by id.
   const std::vector<std::pair<SetId, TeamState*>>& led() const RUEDA_ON(baton_holder) { return led_; }
@@ -48,9 +52,10 @@ class Teams {
  private:
   const int rank_;
   const int upstream_;
-  std::map<SetId, std::unique_ptr<TeamState>> teams_ RUEDA_GUARDED_BY(baton_holder);
+  std::map<SetId, std::shared_ptr<TeamState>> teams_ RUEDA_GUARDED_BY(baton_holder);
   std::map<SetId, TeamState*> by_number_ RUEDA_GUARDED_BY(baton_holder);
   std::vector<std::pair<SetId, TeamState*>> led_ RUEDA_GUARDED_BY(baton_holder);
+  std::vector<std::shared_ptr<TeamState>> removed_ RUEDA_GUARDED_BY(baton_holder);  ///< a batch may still use them
 };
 
 /// All ranks of a plan.

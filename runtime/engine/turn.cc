@@ -37,6 +37,7 @@ bool Turn::run() {
   if (parts_.abort.raised()) return fail_all(parts_.abort.why());
   bool moved = send_timeline();  // before a goodbye, after which rank 0 awaits no more records
   moved |= take_inbox();
+  while (const std::optional<SetId> unused = parts_.teams.take_unused()) parts_.executor.forget(*unused);
   const bool credits = report_credits();
   report_trials();
   const bool own = moved || credits || urgent_;
@@ -52,7 +53,7 @@ bool Turn::run() {
 /// Everything that can give a turn work must be looked at here: what is forgotten waits for the next ring or tick.
 bool Turn::input_waiting() const {
   if (!parts_.inbox.empty()) return true;
-  if (parts_.abort.raised()) return oldest_ != nullptr || !told_peers_;
+  if (parts_.abort.raised()) return oldest_ != nullptr || tells_peers();
   for (const int rank : parts_.peers) {
     if (parts_.links[static_cast<size_t>(rank)]->readable()) return true;
   }
@@ -65,6 +66,8 @@ bool Turn::input_waiting() const {
   }
   return false;
 }
+
+bool Turn::tells_peers() const { return !told_peers_ && SteadyClock::now() >= tell_again_; }
 
 /// One lock for all that has been submitted since the last turn.
 bool Turn::take_inbox() {
@@ -96,7 +99,6 @@ void Turn::take(InboxItem& item) {
     case InboxItem::Kind::kAddSet: participant_.add_set(item.set.number, item.set.ranks, item.set.name); break;
     case InboxItem::Kind::kRemoveSet:
       participant_.remove_set(item.set.number);
-      if (const TeamState* const team = parts_.teams.find_number(item.set.number)) parts_.executor.forget(team->id);
       parts_.teams.remove(item.set.number);
       break;
   }

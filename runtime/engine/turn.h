@@ -147,6 +147,7 @@ class Turn {
   void start_batch(const BatchEvent& event) RUEDA_ON(baton_holder);
   void fill(Batch& batch, const BatchEvent& event) RUEDA_ON(baton_holder);
   void add_tensors(Batch& batch, const BatchEvent& event) RUEDA_ON(baton_holder);
+  bool tells_peers() const RUEDA_ON(baton_holder);
   void tell_peers(const Status& why) RUEDA_ON(baton_holder);
   void append_taken() RUEDA_ON(baton_holder);
   void append(std::shared_ptr<Operation> operation) RUEDA_ON(baton_holder);
@@ -172,6 +173,7 @@ class Turn {
   bool said_goodbye_ RUEDA_GUARDED_BY(baton_holder) = false;
   bool dismissed_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< all below
   bool told_peers_ RUEDA_GUARDED_BY(baton_holder) = false;
+  SteadyClock::time_point tell_again_ RUEDA_GUARDED_BY(baton_holder);  ///< not before, if there was no memory
   bool urgent_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< the next frame to rank 0 holds more than proposals
   bool unsent_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< some link has something to flush
   bool flushed_ RUEDA_GUARDED_BY(baton_holder) = true;

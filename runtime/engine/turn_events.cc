@@ -18,6 +18,8 @@
 namespace rueda::core {
 namespace {
 
+constexpr std::chrono::milliseconds kTellAgain{100};
+
 TensorPart& tensor_of(uint64_t ticket) { return *reinterpret_cast<TensorPart*>(ticket); }
 
 /// A batch may take as long as its most patient operation. If this rank has joined and brings none, it sets no limit of
@@ -150,10 +152,9 @@ void Turn::start_batch(const BatchEvent& event) {
 }
 
 void Turn::fill(Batch& batch, const BatchEvent& event) {
-  TeamState& team = *parts_.teams.find(event.set);
   batch.set = event.set;
   batch.number = event.number;
-  batch.team = &team;
+  batch.team = parts_.teams.find(event.set);
   batch.inline_algorithm = event.metadata.device < 0 && parts_.executor.runs_inline(event.choice);
   add_tensors(batch, event);
   const Metadata& metadata = event.metadata;
@@ -173,9 +174,10 @@ void Turn::fill(Batch& batch, const BatchEvent& event) {
   if (exchanges(metadata.kind)) batch.arrivals = std::make_unique<ArrivingRows>(batch.tensors, call.device);
   call.arrivals = batch.arrivals.get();
   call.stamp = event.stamp;
-  call.team = &team.team;
-  for (int index = 0; index < team.team.size(); ++index) {
-    if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
+  const Team& team = batch.team->team;
+  call.team = &team;
+  for (int index = 0; index < team.size(); ++index) {
+    if (team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
   parts_.recorder.agreed(batch);
 }
@@ -205,15 +207,18 @@ bool Turn::fail_all(const Status& why) {
   append_taken();  // of a turn that ended by an exception
   parts_.inbox.take(taken_);
   append_taken();
-  if (!told_peers_) {
-    told_peers_ = true;
-    tell_peers(why);
-  }
   while (oldest_ != nullptr) {
     TensorPart& tensor = *oldest_;
     unlink(tensor);
     parts_.observer.tensor_finished(tensor, why);
     moved = true;
+  }
+  // Behind the tensors, which need no memory. If there is none for a frame, a later turn tries again; a peer that is
+  // told twice takes no harm.
+  if (tells_peers()) {
+    tell_again_ = SteadyClock::now() + kTellAgain;
+    tell_peers(why);
+    told_peers_ = true;
   }
   moved |= parts_.lanes.step_inline();
   flush();

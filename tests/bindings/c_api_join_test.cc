@@ -77,6 +77,26 @@ TEST_CASE("who has joined a set still receives from any of it, and nothing else 
   });
 }
 
+TEST_CASE("a set may be removed at once after its join, while a batch still stands in for this rank") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<int32_t> both{0, 1};
+      rueda_op_options options = named("large");
+      expect_code(rueda_process_set_add(session, 2, both.data(), "both", &options.process_set), RUEDA_OK, "a set");
+      std::vector<float> values(rank == 0 ? 0 : size_t{1} << 22, 1);
+      const rueda_handle large = rank == 0 ? 0 : start_sum(session, values, options);
+      int32_t last = -1;
+      expect_code(rueda_join(session, &options, &last), RUEDA_OK, "join");
+      if (rank == 1) {
+        const Ending ending = finish(large);
+        expect(ending.code == RUEDA_OK && values.front() == 1 && values.back() == 1, ending.sentence);
+      }
+      expect_code(rueda_process_set_remove(session, options.process_set), RUEDA_OK, "the set goes");
+    }
+    expect_usable(session, "after the sets");
+  });
+}
+
 TEST_CASE("uneven steps: sums of named, unnamed and grouped tensors go on among those that have not joined") {
   constexpr int kSize = 3;
   const bool first_rank_first = GENERATE(true, false);

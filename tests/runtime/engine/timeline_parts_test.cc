@@ -1,6 +1,7 @@
 // The pure parts of a timeline by themselves: what a rank keeps in memory, and what ranks still have to tell each
 // other.
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,8 @@ std::vector<TimelineRecord> records_in(const std::vector<std::byte>& bytes) {
 }
 
 TEST_CASE("a batch that was agreed in a recording belongs to it until it has ended") {
-  TeamState team;
   Batch batch;
-  batch.team = &team;
+  batch.team = std::make_shared<TeamState>();
   batch.number = 7;
   TimelineRecorder recorder;
   recorder.begin();
@@ -47,10 +47,9 @@ TEST_CASE("a batch that was agreed in a recording belongs to it until it has end
 }
 
 TEST_CASE("a process set is named once, before its first record") {
-  TeamState team;
-  team.of = " of process set \"trio\" (ranks 0-2)";
   Batch batch;
-  batch.team = &team;
+  batch.team = std::make_shared<TeamState>();
+  batch.team->of = " of process set \"trio\" (ranks 0-2)";
   batch.set = 3;
   TimelineRecorder recorder;
   recorder.begin();
