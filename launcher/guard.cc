@@ -20,10 +20,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 
 #include "launcher/agent.h"
 #include "launcher/descendants.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/shortage.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::core::launcher {
@@ -96,9 +98,15 @@ int run_guard() {
   ignore_forwarded_signals();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int life[2];
-  if (pipe2(life, O_CLOEXEC) != 0) return 1;
+  if (pipe2(life, O_CLOEXEC) != 0) {
+    std::fprintf(stderr, "hvdrun: the guard of a host cannot make a pipe: %s\n", core::reason_of(errno).c_str());
+    return 1;
+  }
   const pid_t agent = fork();
-  if (agent < 0) return 1;
+  if (agent < 0) {
+    std::fprintf(stderr, "hvdrun: the guard of a host cannot fork its agent: %s\n", core::reason_of(errno).c_str());
+    return 1;
+  }
   UniqueFd read_end(life[0]), write_end(life[1]);
   if (agent == 0) {
     write_end.reset();

@@ -10,6 +10,7 @@
 
 #include "launcher/host_link.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@
 
 #include "launcher/ssh.h"
 #include "launcher/wait_status.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -46,9 +48,13 @@ Status HostLink::start(const std::vector<std::string>& command, const std::strin
   if (!share_.here) command_ = command.front();
   auto agent = share_.here ? start_local_agent() : start_remote_agent(command);
   if (!agent.ok()) return agent.status();
+  UniqueFd other_end(fcntl(agent.value().socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (!other_end.valid()) {
+    return {Code::kSystem, fmt::format("cannot duplicate the socket of the agent of host {}: {}", share_.host.name,
+                                       core::reason_of(errno))};
+  }
   agent_ = std::move(agent).value();
   running_ = link_open_ = true;
-  UniqueFd other_end(dup(agent_.socket.get()));
   link_ = std::make_unique<MessageLink>(loop_, std::move(agent_.socket), std::move(other_end),
                                         MessageReader::Greeting::kMagicFirst,
                                         MessageLink::Events{[this](const Message& message) { receive(message); },

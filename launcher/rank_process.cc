@@ -22,8 +22,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
+
+#include "runtime/base/shortage.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -113,7 +114,7 @@ pid_t fork_child(const Child& child) {
 }
 
 bool fail(StartFailure& failure, int error, const std::string& what) {
-  failure = {error, fmt::format("{}: {}", what, std::strerror(error))};
+  failure = {error, fmt::format("{}: {}", what, core::reason_of(error))};
   return false;
 }
 
@@ -143,7 +144,11 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
   if (pid < 0) return fail(failure, errno, "cannot fork");
   report.write.reset();
   int error = 0;
-  if (read(report.read.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+  ssize_t got = 0;
+  do {
+    got = read(report.read.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);  // another rank's death is a signal
+  if (got == static_cast<ssize_t>(sizeof error)) {
     waitpid(pid, nullptr, 0);
     const UniqueFd folder(open(order.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!folder.valid()) {

@@ -53,14 +53,23 @@ class InPieces {
         is_root_(call.root == call.team->index) {}
 
   Status run() {
-    Status result = run_all();
-    if (result.ok()) return result;
-    copies_.finish_all();
-    for (Piece* piece : {&piece_, &next_}) copies_.still_use(piece->block);
-    return result;
+    try {
+      Status result = run_all();
+      if (!result.ok()) let_go();
+      return result;
+    } catch (...) {
+      let_go();
+      throw;
+    }
   }
 
  private:
+  /// The device may still copy: tensors and blocks are free once it does not.
+  void let_go() {
+    copies_.finish_all();
+    for (Piece* piece : {&piece_, &next_}) copies_.still_use(piece->block);
+  }
+
   Status run_all() {
     RUEDA_RETURN_IF_ERROR(copies_.begin());
     RUEDA_RETURN_IF_ERROR(fetch(0, piece_));
@@ -164,14 +173,22 @@ class AsWhole : private Arrivals {
       : call_(call), mesh_(mesh), deadline_(deadline), blocks_(blocks), copies_(call), element_(size_of(call.dtype)) {}
 
   Status run(const Algorithm& algorithm) {
-    Status result = run_all(algorithm);
-    if (result.ok()) return result;
-    copies_.finish_all();
-    for (StagedBlock& block : held_) copies_.still_use(block);
-    return result;
+    try {
+      Status result = run_all(algorithm);
+      if (!result.ok()) let_go();
+      return result;
+    } catch (...) {
+      let_go();
+      throw;
+    }
   }
 
  private:
+  void let_go() {
+    copies_.finish_all();
+    for (StagedBlock& block : held_) copies_.still_use(block);
+  }
+
   Status run_all(const Algorithm& algorithm) {
     RUEDA_RETURN_IF_ERROR(copies_.begin());
     const bool moves_rows = exchanges(call_.kind);

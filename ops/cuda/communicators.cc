@@ -54,7 +54,13 @@ Status Communicators::begin(const Nccl& nccl) {
   if (ender_.joinable()) return {};
   state_->nccl = &nccl;
   try {
-    ender_ = std::thread([state = state_] { run_ender(state); });
+    ender_ = std::thread([state = state_] {
+      try {
+        run_ender(state);
+      } catch (const std::exception&) {  // no memory: what is left of NCCL is left to the end of the process
+        cannot_end(*state);
+      }
+    });
   } catch (const std::system_error& error) {
     return {Code::kSystem, fmt::format("cannot start the thread that ends NCCL's communicators: {}", error.what())};
   }

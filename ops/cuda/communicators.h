@@ -108,6 +108,7 @@ class Communicators {
 
   // The ender's thread.
   static void run_ender(const std::shared_ptr<State>& state);
+  static void cannot_end(State& state);
   static void finalize(State& state, Communicator& communicator);
   static void finalize_sets(State& state, std::span<const core::SetId> sets);
   static void finalize_all(State& state);

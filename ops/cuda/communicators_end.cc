@@ -123,6 +123,17 @@ void Communicators::run_ender(const std::shared_ptr<State>& state) {
   state->changed.notify_all();
 }
 
+void Communicators::cannot_end(State& state) {
+  state.over.store(true);
+  state.host.log(
+      static_cast<int32_t>(core::LogLevel::kError),
+      "NCCL's communicators were not ended, for lack of memory: work on a GPU that waits for another rank goes "
+      "on waiting until the process ends");
+  const std::lock_guard lock(state.mutex);
+  state.ended = true;
+  state.changed.notify_all();
+}
+
 /// NCCL flushes what is under way, and says when it is through. It refuses to while memory is registered.
 void Communicators::finalize(State& state, Communicator& communicator) {
   const Current current(*communicator.device);

@@ -1,8 +1,9 @@
-// What NCCL adds up and what it does not.
+// What NCCL adds up by itself, without the plug-in's kernels, and what it does not.
 //
-// An average is a sum of inputs that were multiplied by 1/n, in the type of the tensor: NCCL has no place for a
+// An average is then a sum of inputs that were multiplied by 1/n, in the type of the tensor: NCCL has no place for a
 // division behind the sum. The scales of a call are part of the same factor. So a float's sum on the host and on GPUs
-// may differ in its last bits; deterministic mode stays on the host.
+// may differ in its last bits. In deterministic mode the plug-in's kernels add floats up (folded_batch.cc), or the host
+// does.
 #include "ops/cuda/nccl_sums.h"
 
 namespace rueda::cuda {

@@ -71,11 +71,16 @@ class MpiChannelSet : public core::ChannelSet, private core::Collectives {
     if (!failure_.ok()) return failure_;
     const Status waited = traffic_->until(ready, abort_, deadline);
     if (waited.ok()) return {};
-    // After a failure MPI may still hold buffers of this batch: `give_up` sees to it that it touches them no more.
-    failure_ = Status(waited.code(), "rank " + std::to_string(rank_) + ": " + waited.sentence(), waited.rank());
-    if (abort_.raised()) failure_ = abort_.why();
-    traffic_->give_up(failure_);
+    const Status why(waited.code(), "rank " + std::to_string(rank_) + ": " + waited.sentence(), waited.rank());
+    give_up(abort_.raised() ? abort_.why() : why);
     return failure_;
+  }
+
+  /// MPI may still hold buffers of the batch that has failed.
+  void give_up(const Status& why) override {
+    if (!failure_.ok()) return;
+    failure_ = why;
+    traffic_->give_up(why);
   }
 
   void poll() override {}

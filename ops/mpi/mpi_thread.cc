@@ -118,7 +118,12 @@ Status MpiThread::run(std::function<Status()> work, Deadline deadline, int least
   // Shared: work that outlives the deadline still reports somewhere.
   const auto outcome = std::make_shared<Outcome>();
   post([work = std::move(work), outcome] {
-    const Status status = work();
+    Status status;
+    try {
+      status = work();
+    } catch (const std::exception& error) {
+      status = Status(core::Code::kSystem, std::string("MPI's thread: ") + error.what());
+    }
     core::MutexLock lock(outcome->mutex);
     outcome->status = status;
     outcome->done = true;

@@ -181,6 +181,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Status ask_for_set(SetId number, MakeChange&& change);
   bool worth_spinning(const Operation& operation) const;
   void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
+  void launch_all(const Batch& batch);
   void launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark);
   bool end_tensor(TensorPart& tensor, const Status& status);
   void finish(std::span<TensorPart* const> last);

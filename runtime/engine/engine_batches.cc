@@ -47,9 +47,16 @@ void Engine::batch_launched(std::unique_ptr<Batch> batch) {
   if (!batch->failure.ok()) {
     if (!abort_.raised()) fail_lane_safely(*batch, batch->failure);
   } else {
-    for (TensorPart* tensor : batch->tensors) launch(*tensor, batch->device->finished);
+    launch_all(*batch);
   }
   lanes_.finisher().add(std::move(batch));
+}
+
+/// An operation that there was no memory for is not launched for its waiters: they wait for its end, which comes.
+void Engine::launch_all(const Batch& batch) {
+  quietly([&] {
+    for (TensorPart* tensor : batch.tensors) launch(*tensor, batch.device->finished);
+  });
 }
 
 /// Names are free before a waiter can see that the operation is launched: a program that waits with its stream submits

@@ -19,12 +19,14 @@ namespace {
 constexpr std::chrono::seconds kMarkLook{1};
 constexpr std::chrono::seconds kLastWork{2};
 
-Status given_up(const Batch& batch, const Status& why) {
+Status given_up(const Batch& batch, const Status& why) try {
   return {why.code(),
           fmt::format("{}; device {} number {} has not finished the work that was launched there within {} s and may "
                       "still write to the tensors",
                       why.sentence(), batch.device->functions->name, batch.device->index, kLastWork.count()),
           why.rank()};
+} catch (const std::exception&) {  // no memory for the sentence
+  return why;
 }
 
 }  // namespace
@@ -113,10 +115,15 @@ void Finisher::doze(Deadline until) {
   news_ = 0;
 }
 
+/// Without memory for the notice, which is a record of its own, nothing is lost: the thread looks by itself, too.
 Status Finisher::await(const Batch& batch) {
   const DeviceMark& mark = *batch.device->finished;
-  const MarkNotice notice([this] { wake(); });
-  RUEDA_RETURN_IF_ERROR(notice.ask(mark, MarkAsker::kFinisher));
+  std::optional<MarkNotice> notice;
+  try {
+    notice.emplace([this] { wake(); });
+  } catch (const std::exception&) {
+  }
+  if (notice) RUEDA_RETURN_IF_ERROR(notice->ask(mark, MarkAsker::kFinisher));
   const Deadline limit = batch.limit.time.count() > 0
                              ? Deadline::after(batch.limit.time - (SteadyClock::now() - batch.begun))
                              : Deadline::never();
@@ -128,7 +135,10 @@ Status Finisher::await(const Batch& batch) {
     if (last_ && last_->passed()) return given_up(batch, abort_.why());
     if (limit.passed()) return {Code::kTimeout, "the device has not finished the batch"};
     doze(last_ ? *last_ : limit);
-    look_(batch);
+    try {
+      look_(batch);
+    } catch (const std::exception&) {  // the next look may find memory
+    }
   }
 }
 

@@ -63,6 +63,7 @@ bool Lane::step_inline() {
   if (mesh_->abort().raised()) result = mesh_->abort().why();  // else a step would wait for a dead peer for ever
   mesh_->note_waits(nullptr);
   if (result.ok() && result.value() == StepResult::kPending) return false;
+  let_go(result.status());
   batch.distance = mesh_->distance();
   // The next batch may begin before the observer hears of this one: `inline_` is free, and the observer may take long.
   const std::unique_ptr<Batch> finished = std::move(inline_);
@@ -170,6 +171,7 @@ void Lane::run() {
       on_thread_ = {batch->set, batch->number};
     }
     const Status result = execute_safely(*batch);
+    let_go(result);
     mesh_->note_waits(nullptr);
     batch->distance = mesh_->distance();
     tell(batch, result);
@@ -178,6 +180,12 @@ void Lane::run() {
     token_taken_ = false;
     changed_.notify_all();
   }
+}
+
+/// Before anyone hears of a failed batch: the tensors go back to their callers then. An algorithm may have failed
+/// between two waits for the channels, which therefore know nothing of it.
+void Lane::let_go(const Status& result) {
+  if (!result.ok() && mesh_->has_channels()) mesh_->channels().give_up(result);
 }
 
 void Lane::tell(std::unique_ptr<Batch>& batch, const Status& result) {

@@ -42,6 +42,9 @@ class ChannelSet {
   /// stream breaks, kTimeout at the deadline. After a failure the set touches no queued buffer any more and moves
   /// nothing.
   virtual Status until(const std::function<bool()>& ready, Deadline deadline) = 0;
+  /// A batch has failed, maybe elsewhere than in `until`: an implementation with a thread of its own touches no queued
+  /// buffer any more once this returns, and moves nothing. Others touch none outside `until` and `poll`.
+  virtual void give_up(const Status&) {}
   /// Moves the bytes that can move now. Never blocks. If a stream breaks here, the next `until` says so.
   virtual void poll() = 0;
   /// Returns false if a thread of the implementation moves all bytes, so that `poll` is of no use.

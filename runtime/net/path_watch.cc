@@ -9,8 +9,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
+#include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 #include "runtime/net/socket_address.h"
 
 namespace rueda::core {
@@ -31,6 +34,13 @@ bool PathSilence::seen(const PathState& state, SteadyClock::time_point now, std:
 
 uint64_t PathWatch::add(int rank, int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    log(LogLevel::kWarning,
+        "the connection to rank {} is not watched ({}): if its host is lost without a word, only TCP finds out, after "
+        "a "
+        "quarter of an hour",
+        rank, reason_of(errno));
+  }
   MutexLock lock(mutex_);
   paths_.emplace(++last_number_, Path{rank, std::move(copy), {}});
   return last_number_;
