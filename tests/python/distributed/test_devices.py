@@ -46,17 +46,19 @@ def test_collectives_of_both_dialects_reach_its_tensors():
     assert torchrun("devices.py", ranks=3).count("ok") == 3
 
 
+@pytest.mark.parametrize("reached", ["nccl", pytest.param("staged", marks=pytest.mark.long)], indirect=True)
 def test_collectives_of_both_dialects_use_tensors_where_they_lie(reached, monkeypatch):
     monkeypatch.setenv("RUEDA_DETERMINISTIC", str(int(reached == "nccl")))
     assert torchrun("devices.py", ranks=3).count("ok") == 3
 
 
+@pytest.mark.parametrize("reached", ["nccl", pytest.param("staged", marks=pytest.mark.long)], indirect=True)
 def test_all_other_functions_work_there_and_works_and_sets_keep_their_promises(reached):
     assert torchrun("device_functions.py", ranks=2).count("ok") == 2
 
 
 @pytest.mark.parametrize("reached", ["nccl"], indirect=True)
-@pytest.mark.parametrize("backends", ["cpu:gloo,standin:rueda", "standin:rueda,cpu:gloo"])
+@pytest.mark.parametrize("backends", [pytest.param("cpu:gloo,standin:rueda", marks=pytest.mark.long), "standin:rueda,cpu:gloo"])
 def test_a_group_hands_tensors_of_the_host_to_gloo_and_uses_those_of_the_device(reached, backends):
     assert torchrun("two_backends.py", backends, "standin", "ours", ranks=3).count("ok") == 3
 
@@ -66,6 +68,7 @@ def test_training_there_equals_training_on_the_host(launcher, ranks):
     assert launcher("device_training.py", ranks=ranks).count("ok") == ranks
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reached", ["staged", pytest.param("nccl", marks=pytest.mark.long)], indirect=True)
 def test_training_where_tensors_lie_equals_training_on_the_host(reached):
     assert hvdrun("device_training.py", ranks=2).count("ok") == 2
@@ -81,8 +84,9 @@ def test_an_interrupt_after_an_enqueue_leaves_its_memory_to_the_device(reached):
     assert torchrun("interrupted_starts.py", "standin", ranks=2).count("ok") == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reached", ["nccl"], indirect=True)
-@pytest.mark.parametrize("kind", ["ddp", pytest.param("wait", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["ddp", "wait"])
 def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come(reached, kind, tmp_path, monkeypatch):
     monkeypatch.setenv("RUEDA_TIMEOUT_SECONDS", "200")
     interrupt_a_wait(kind, tmp_path)

@@ -49,7 +49,7 @@ def interrupt_a_wait(kind, folder):
     assert [output for output, _ in outputs] == ["ended\n"] * 2, outputs
 
 
-@pytest.mark.parametrize("kind", ["ddp", "wait", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("hook", "then"))])
+@pytest.mark.parametrize("kind", ["wait", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("ddp", "hook", "then"))])
 def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come_and_the_operation_goes_on(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("RUEDA_TIMEOUT_SECONDS", "200")
     interrupt_a_wait(kind, tmp_path)

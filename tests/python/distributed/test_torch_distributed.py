@@ -140,7 +140,9 @@ def test_ranks_meet_again_after_restarts_and_a_killed_training_goes_on_from_its_
     assert output.count("same parameters") == 2, output  # a line of the other rank may end in mid-line here
 
 
-@pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])
+@pytest.mark.parametrize("launcher, wrapper", [
+    pytest.param(torchrun, "ddp", marks=pytest.mark.long, id="torchrun, ddp"), pytest.param(hvdrun, "fsdp", id="hvdrun, fsdp"),
+])  # fmt: skip
 def test_survivors_of_a_killed_rank_get_an_exception_that_names_it(launcher, wrapper):
     output = launcher("killed.py", wrapper, ranks=3, fails=True)
     assert output.count("survivor: rank 1 is named") == 2, output
@@ -159,7 +161,9 @@ def test_the_examples_train_as_over_gloo_under_torchrun_and_under_hvdrun(tmp_pat
                 torch.testing.assert_close(ours[key], value, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("backends, ours", [("cpu:gloo,cuda:rueda", "theirs"), ("cpu:rueda,cuda:gloo", "ours")])
+@pytest.mark.parametrize("backends, ours", [
+    pytest.param("cpu:gloo,cuda:rueda", "theirs", marks=pytest.mark.long), ("cpu:rueda,cuda:gloo", "ours"),
+])
 def test_a_group_of_two_backends_hands_tensors_to_the_one_of_their_device(backends, ours):
     assert torchrun("two_backends.py", backends, "cpu", ours, ranks=3).count("ok") == 3
 

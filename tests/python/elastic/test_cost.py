@@ -42,6 +42,7 @@ def test_a_commit_costs_an_all_reduce_of_8_bytes_and_a_copy_of_the_state(tmp_pat
     require_cost(tmp_path, "commit", "(1, 8, 2)")
 
 
+@pytest.mark.long
 def test_in_step_mode_a_step_costs_an_all_reduce_of_8_bytes_and_no_copy(tmp_path):
     require_cost(tmp_path, "check_host_updates", "(1, 8, 0)", TRAINING.replace("resets=0)", "resets=0, step_mode=True)"))
 
@@ -82,5 +83,6 @@ SAVING = COUNTING.replace("            die()\n", """
 """)
 
 
+@pytest.mark.long
 def test_ranks_that_have_saved_something_else_than_their_commit_take_the_state_of_one(tmp_path):
     require_received(tmp_path, 2, text=SAVING)

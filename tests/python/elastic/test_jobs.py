@@ -106,7 +106,8 @@ def require_true_states(done, survivors, sizes):
     return workers
 
 
-@pytest.mark.parametrize("victim", [pytest.param(0, id="rank 0"), pytest.param(2, marks=pytest.mark.long, id="another")])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [pytest.param(0, id="rank 0"), pytest.param(2, id="another")])
 def test_one_of_four_is_killed_and_the_others_lose_no_committed_step(tmp_path, victim):
     done = job(tmp_path, LOOP, {victim: 10})
     workers = require_true_states(done, [each for each in range(4) if each != victim], [4] * 10 + [3] * (STEPS - 10))
@@ -156,6 +157,7 @@ def test_two_die_one_after_the_other(tmp_path):
     assert all(each["plan"] >= 3 for each in workers.values())
 
 
+@pytest.mark.long
 def test_two_die_at_once(tmp_path):
     done = job(tmp_path, LOOP, {1: 7, 2: 7})
     require_true_states(done, [0, 3], [4] * 7 + [2] * (STEPS - 7))
@@ -204,6 +206,7 @@ def reset():
     require_true_states(done, [0, 1, 3], [4] * 10 + [3] * (STEPS - 10))
 
 
+@pytest.mark.long
 def test_process_sets_of_init_go_on_if_their_members_do(tmp_path):
     text = """
 pair, others = hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 3])

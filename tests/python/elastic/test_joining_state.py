@@ -126,6 +126,7 @@ def strike_sync(name):
     assert 1 not in lines and {line["step"] for line in lines.values()} == {JOINS + 1}
 
 
+@pytest.mark.long
 def test_a_root_that_is_alone_saves_nothing_either(run):
     done = run(ranks=1)
     assert parts_of(done, "received") == [sorted(BOTH)] * 2 and [sorted(each) for each in parts_of(done, "saved")] == [[], sorted(BOTH)]
@@ -148,11 +149,13 @@ def strike(state, plan):
 """
 
 
+@pytest.mark.long
 def test_a_new_worker_has_the_memory_for_the_optimizer_before_it_holds_the_others_up(run):
     [line] = told(run(PLACES, ranks=2), "places")
     assert line["worker"] == 2 and len(line["before"]) == 2 and line["before"] == line["after"]
 
 
+@pytest.mark.long
 def test_reset_callbacks_run_in_the_others_and_not_in_a_new_worker(run):
     done = run("def PREPARE(state): state.register_reset_callbacks([lambda: tell('called back')])", ranks=2)
     assert sorted((line["worker"], line["plan"]) for line in told(done, "called back")) == [(0, 2), (1, 2)], done.out
@@ -176,7 +179,7 @@ def LEAVE(state):
         raise
 """), marks=pytest.mark.long, id="changed since the commit"),
     pytest.param(dict(changes="def strike(state, plan): state._reset_callbacks or state.register_reset_callbacks([list])"), marks=pytest.mark.long, id="reset callbacks"),
-    pytest.param(dict(environment={"RUEDA_DYNAMIC_PROCESS_SETS": "0"}), id="no process sets"),
+    pytest.param(dict(environment={"RUEDA_DYNAMIC_PROCESS_SETS": "0"}), marks=pytest.mark.long, id="no process sets"),
 ])  # fmt: skip
 def test_all_ranks_receive_and_save_if_they_may_differ_or_no_set_can_be_made(run, changes):
     done = run(ranks=2, **changes)
@@ -216,7 +219,8 @@ def strike(state, plan):
     assert parts_of(done, "received", 3) == [[], [], []] and beginnings(done, 3)[3]["step"] == JOINS + 1
 
 
-@pytest.mark.parametrize("victim", [pytest.param(0, id="the root"), pytest.param(3, marks=pytest.mark.long, id="the new worker")])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [pytest.param(0, id="the root"), pytest.param(3, id="the new worker")])
 def test_a_death_in_the_middle_of_the_sync_leaves_the_others_at_their_commit(run, victim):
     done = run(f"""
 def strike_sync(name):
@@ -228,6 +232,7 @@ def strike_sync(name):
     assert victim not in lines and set(lines) <= {0, 1, 2, 3} and {line["step"] for line in lines.values()} == {JOINS + 1}
 
 
+@pytest.mark.long
 def test_each_rank_logs_what_it_did_when_the_worker_joined(run):
     done = run("import logging\nlogging.basicConfig(level=logging.INFO)\n")
     new = {line["worker"] for line in told(done, "begins")} - {0, 1, 2}

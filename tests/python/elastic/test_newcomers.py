@@ -53,7 +53,7 @@ broadcast_parameters broadcast_optimizer_state broadcast_object allgather_object
 
 
 # A new worker waits outside in its init(), or is in the next plan as soon as it was started: --admit discovered, the alias's default.
-@pytest.mark.parametrize("admission", ["ready", "discovered"])
+@pytest.mark.parametrize("admission", ["ready", pytest.param("discovered", marks=pytest.mark.long)])
 def test_collectives_of_a_new_worker_before_its_training_are_refused_by_name_and_do_not_count(run_script, admission):
     done = run_script(PARTS + JOB, *flags(1), "--admit", admission, ranks=1)
     require_refused(done, {**{name: f"{name}()" for name in PUBLIC}, "backward_in_buffers": "backward()", "compiled": "allreduce()"})

@@ -104,7 +104,7 @@ def require_each_sample_once(done):
     return lost
 
 
-@pytest.mark.parametrize("commits", [1, 2])
+@pytest.mark.parametrize("commits", [pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("ranks, slots", [pytest.param(4, 3, id="one leaves"), pytest.param(4, 2, id="two leave"), pytest.param(2, 3, id="one comes")])
 def test_a_planned_change_in_the_middle_of_an_epoch_lets_each_sample_be_read_once(run_script, ranks, slots, commits):
     done = job(run_script, LISTS.format(commits=commits, slots=slots), ranks)
@@ -113,7 +113,7 @@ def test_a_planned_change_in_the_middle_of_an_epoch_lets_each_sample_be_read_onc
     assert not any(lost), lost
 
 
-@pytest.mark.parametrize("commits", [1, 3])
+@pytest.mark.parametrize("commits", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_death_in_the_middle_of_an_epoch_repeats_only_samples_of_uncommitted_batches(run_script, commits):
     done = job(run_script, DIES.format(commits=commits), 4)
     plans = beginnings(done)

@@ -136,6 +136,7 @@ say(f"ends in plan {train(state).plan}")
     assert "worker 4 (host localhost" in done.err and "exited with code 0 before it joined the job" in done.err, done.err
 
 
+@pytest.mark.long
 def test_in_a_loop_of_its_own_a_new_worker_joins_by_reset(run):
     done = run("""
 def one_step():
@@ -168,6 +169,7 @@ say(f"{one_step():.0f} ranks")
     assert [line for line in done.lines if "ranks" in line] == [f"worker {one}: 3 ranks" for one in (0, 2, 3)]
 
 
+@pytest.mark.long
 def test_a_dump_of_the_job_names_a_new_worker_that_waits_outside(run):
     done = run("""
 import re, subprocess
