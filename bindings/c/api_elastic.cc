@@ -110,7 +110,7 @@ int32_t rueda_reset(rueda_session* session, const rueda_reset_options* options) 
     const double seconds = copy.value().timeout_seconds;
     if (!(seconds >= 0)) {
       return {core::Code::kInvalidArgument,
-              fmt::format("timeout_seconds is {}; it must be 0 (no limit) or more", seconds)};
+              fmt::format("rueda_reset: timeout_seconds is {}; it must be 0 (hvdrun's limits) or more", seconds)};
     }
     return core::reset_session(*session, seconds > 0 ? core::deadline_in(seconds) : core::Deadline::never());
   });

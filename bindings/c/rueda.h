@@ -6,11 +6,13 @@
  * the caller's threads. rueda_shutdown says what happens to a process that exits with a session open. No C++ exception
  * leaves the library.
  *
- * Results: a function that can fail returns RUEDA_OK (0) or an error code. rueda_last_error() is the sentence for the
- * calling thread's last failure; rueda_handle_error() is the sentence for an operation.
+ * Results: a function that can fail returns RUEDA_OK (0) or an error code; one that answers with a number returns -1 on
+ * failure. rueda_last_error() is the sentence of the calling thread's last call, "" if that succeeded;
+ * rueda_handle_error() is the sentence of an operation.
  *
- * Structs begin with `struct_size`, which the caller sets to sizeof, so that fields can be added at their end. Fill a
- * struct with zeros, set `struct_size`, then the fields you need: zero is the default of every field. */
+ * Every struct except rueda_completion begins with `struct_size`, which the caller sets to sizeof, so that fields can
+ * be added at their end. Fill a struct with zeros, set `struct_size`, then the fields you need: zero is the default of
+ * every field. */
 #ifndef RUEDA_H
 #define RUEDA_H
 
@@ -29,7 +31,8 @@ extern "C" {
 enum {
   RUEDA_OK = 0,
   RUEDA_NOT_INITIALIZED = 1,  /* the session is NULL or was shut down before the call */
-  RUEDA_INVALID_ARGUMENT = 2, /* the call itself is wrong; nothing was enqueued */
+  RUEDA_INVALID_ARGUMENT = 2, /* the call is wrong. From an enqueue: nothing was enqueued. From a wait:
+                               * this rank's output does not have the shape that arrived */
   RUEDA_MISMATCH = 3,         /* ranks submitted different things under one name; the session stays usable */
   RUEDA_PEER_LOST = 4,        /* a rank died; this session can only be shut down (and initialised again) or reset */
   RUEDA_SHUT_DOWN = 5,        /* this rank, or a rank that the operation needs, has shut down */
@@ -183,10 +186,13 @@ RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** 
 
 /* Leaves the job. The goodbye is queued behind everything this rank has submitted: operations that all ranks have
  * submitted by then run to their end, and operations that still need this rank fail with SHUT_DOWN on the others. Rank
- * 0 decides what runs in every process set, so it leaves last. NULL is allowed.
+ * 0 decides what runs in every process set: its goodbye ends the job for all, and operations that are not agreed by
+ * then fail with SHUT_DOWN on all ranks. Let it leave last. NULL is allowed.
  *
- * Takes 5 seconds at most, plus the time that a running callback of the caller's takes. Deadlocks if that callback
- * waits for a lock that the calling thread holds. No other call on the session may run at the same time.
+ * Waits for operations, and for the goodbye, for 5 seconds at most. The call takes longer while a callback of the
+ * caller's runs, while a disk holds up a file of the library, and while a GPU's work and NCCL end
+ * (docs/guide/on-gpus.md); under hvdrun up to 10 seconds longer if hvdrun does not answer. Deadlocks if a running
+ * callback waits for a lock that the calling thread holds. No other call on the session may run at the same time.
  *
  * Operations still in flight finish with SHUT_DOWN or with their result. Their handles stay valid until released, and
  * hold some memory and a descriptor of the session until then. A small shell of the session remains, so that late calls
@@ -194,7 +200,8 @@ RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** 
  *
  * A process that exits with code 0 without this call leaves in the same way. A process that exits with another code has
  * failed: it ends without a goodbye, and exit handlers that were registered before its first rueda_init do not run.
- * INVALID_ARGUMENT: called inside a callback. */
+ * INVALID_ARGUMENT: called inside a callback, or while another thread is in rueda_reset. NOT_INITIALIZED: the session
+ * was shut down before, or this process was forked after rueda_init. */
 RUEDA_API int32_t rueda_shutdown(rueda_session* session);
 
 /* Queries. Each returns -1 if the session is not initialised; rueda_last_error_code() is then NOT_INITIALIZED. */
@@ -228,9 +235,10 @@ RUEDA_API int32_t rueda_abort(rueda_session* session, const char* reason);
 /* Options of rueda_reset. */
 typedef struct rueda_reset_options {
   size_t struct_size;
-  double timeout_seconds; /* time to wait for the next plan and for its members. Infinity or 0: hvdrun's limits, which
-                           * end workers that do not come and the job if too few are left; and for the members of a
-                           * plan to meet, twice RUEDA_INIT_TIMEOUT_SECONDS */
+  double timeout_seconds; /* time to wait for the next plan and for its members. Infinity or 0: hvdrun's limits decide.
+                           * They end workers that do not come, and the job if too few are left. The members of a plan
+                           * then have RUEDA_INIT_TIMEOUT_SECONDS to meet, and in addition the same again or
+                           * --rejoin-timeout, whichever is longer */
 } rueda_reset_options;
 
 /* Leaves the plan, if the session is in one, and joins the next one: then rank, size, local rank and all connections
@@ -256,7 +264,8 @@ typedef struct rueda_reset_options {
  *   TIMEOUT: no plan came, or members did not come; the sentence names them.
  *   MISMATCH, SYSTEM: as rueda_init. SYSTEM also if hvdrun cannot be reached any more.
  *   PEER_LOST: hvdrun has ended the job; the sentence says why.
- *   INVALID_ARGUMENT: called inside a callback, or while another thread is in rueda_reset or rueda_shutdown.
+ *   INVALID_ARGUMENT: a negative timeout; called inside a callback, or while another thread is in rueda_reset.
+ *   NOT_INITIALIZED: the session was shut down.
  *   UNSUPPORTED: the job is not elastic. */
 RUEDA_API int32_t rueda_reset(rueda_session* session, const rueda_reset_options* options);
 
@@ -332,7 +341,10 @@ RUEDA_API int32_t rueda_process_set_remove(rueda_session* session, int32_t set);
  * or this rank is not a member; rueda_last_error_code() is then INVALID_ARGUMENT. */
 RUEDA_API int32_t rueda_process_set_size(const rueda_session* session, int32_t set);
 RUEDA_API int32_t rueda_process_set_rank(const rueda_session* session, int32_t set);
-/* Writes the members in ascending order to `ranks`, at most `capacity` of them, and their number to `*count`. */
+/* Writes the first `capacity` members in ascending order to `ranks`, and the number of all members to `*count`. This
+ * rank need not be a member. INVALID_ARGUMENT: no such set, `count` is NULL, or `ranks` is NULL and `capacity` is not
+ * 0.
+ */
 RUEDA_API int32_t rueda_process_set_ranks(const rueda_session* session, int32_t set, int32_t* ranks, size_t capacity,
                                           size_t* count);
 
@@ -349,7 +361,8 @@ typedef struct rueda_tensor {
   int32_t dimensions;
   const int64_t* shape; /* may be NULL if `dimensions` is 0 (one element) */
   int32_t device;       /* RUEDA_DEVICE_CPU or a plug-in's */
-  int32_t device_index; /* a rank uses one device of a kind in a process set: the first enqueue there declares it */
+  int32_t device_index; /* a rank uses one device of each kind in a process set: its first enqueue there chooses
+                         * it, and an enqueue with another one gets INVALID_ARGUMENT */
   size_t element_bytes; /* RUEDA_OPAQUE only: at least 1, equal on all ranks; any alignment */
   const int64_t* order; /* `dimensions` entries, each dimension once; NULL: row-major. Copied at enqueue */
 } rueda_tensor;
@@ -376,9 +389,9 @@ typedef struct rueda_op_options {
   double prescale;         /* multiplies the input; for integers in double precision, truncated */
   double postscale;        /* multiplies the sum */
   void* stream;            /* device tensors: the input is ready, and the output may be written, behind what this stream
-                            * holds now. It may end after the enqueue, unless the library owns the output (until
-                            * the release, and the end of the operation) or `allocate` gives it (until the operation
-                            * is launched) */
+                            * holds now. The stream must exist until the enqueue returns; if `allocate` gives the
+                            * output, until the operation is launched; if the library owns the output, until the
+                            * handle is released and the operation has finished */
   rueda_callback callback; /* NULL: none */
   void* callback_context;
   rueda_allocate allocate; /* used if the output's data is NULL; NULL: the library owns the memory until release */
@@ -526,17 +539,18 @@ RUEDA_API int32_t rueda_grouped_scatter_async(rueda_session* session, size_t cou
  *
  * A receive from RUEDA_ANY_SOURCE takes a message of this name from any other member of the process set, at the price
  * of one more round trip to rank 0. If several senders wait, they take turns. Receives of one name keep their order if
- * one message could go to either of them, whatever their sets: a later one starts once the earlier one has a sender. It
- * fails with SHUT_DOWN when all others have shut down. INVALID_ARGUMENT: from any source as a group. */
+ * one message could go to either of them, whatever their sets: a later one starts once the earlier one has a sender. A
+ * receive from any source fails with SHUT_DOWN once all other members have shut down. INVALID_ARGUMENT: a grouped
+ * receive from RUEDA_ANY_SOURCE, or a set without another member. */
 RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* input, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
 RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
-/* Writes to `*rank` the rank of the job that sent the message of a receive; for a send, this rank. The operation has
- * finished, or rueda_wait_stream has returned OK for it. INVALID_ARGUMENT: no such handle, another kind of operation,
- * still in flight, or a receive from any rank that failed before a message came. */
+/* Writes to `*rank` the rank of the job that sent the message of a receive; for a send, this rank. Call it once the
+ * operation has finished, or once rueda_wait_stream has returned OK for it. INVALID_ARGUMENT: no such handle, another
+ * kind of operation, still in flight, or a receive from any rank that failed before a message came. */
 RUEDA_API int32_t rueda_source(rueda_handle handle, int32_t* rank);
-/* As a group, see rueda_grouped_allreduce_async, to or from one peer. */
+/* Send and receive as a group, see rueda_grouped_allreduce_async: all messages go to one peer, or come from it. */
 RUEDA_API int32_t rueda_grouped_send_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                            const char* const* names, int32_t peer, const rueda_op_options* options,
                                            rueda_handle* handle);
@@ -628,8 +642,9 @@ RUEDA_API int32_t rueda_barrier(rueda_session* session, const rueda_op_options* 
 RUEDA_API int32_t rueda_wait(rueda_handle handle, double timeout_seconds);
 /* For tensors on a device: waits until the library has given the device all of the operation's work, and makes
  * `stream`, a stream of the calling thread's choice on that device, wait for the output. The host does not wait for the
- * device; the loan of the tensors lasts until rueda_poll returns 1. Nothing else of the operation is ever put into a
- * stream of the caller's but a mark at enqueue.
+ * device; the loan of the tensors lasts until rueda_poll returns 1. At enqueue the library puts only a mark into the
+ * caller's stream. If the library owns the output, it also takes and frees that memory in the stream's order; if
+ * `allocate` gives the output, a second mark follows.
  *
  * OK is not the result yet: the device, or a rank, may still fail. rueda_wait says whether it did. If the operation has
  * finished, or its tensors lie in the host's memory, this returns what rueda_wait would. TIMEOUT, INTERRUPTED and
@@ -645,18 +660,20 @@ RUEDA_API int32_t rueda_release(rueda_handle handle);
  * with TIMEOUT on all ranks. The call waits for an operation that is running; after `timeout_seconds` it ends the job's
  * epoch (PEER_LOST on all ranks). The handle must still be released. Returns what rueda_wait would. */
 RUEDA_API int32_t rueda_abandon(rueda_handle handle, double timeout_seconds);
-/* The error sentence of a finished operation; "" if it succeeded or is in flight. Valid until the handle is released.
- */
+/* The error sentence of a finished operation; "" if it succeeded, is in flight, or if there is no such handle
+ * (rueda_last_error_code() is then INVALID_ARGUMENT). Valid until the handle is released. */
 RUEDA_API const char* rueda_handle_error(rueda_handle handle);
 /* Fills `output` with the output of tensor `index` (0 unless grouped) of an operation that has finished, or for which
  * rueda_wait_stream has returned OK. Memory that the library owns, and `shape` in any case, are valid until the handle
- * is released. Set `output->struct_size` before the call. */
+ * is released. Set `output->struct_size` before the call. INVALID_ARGUMENT: no such handle, still in flight, or no
+ * tensor `index`. If the operation failed, its error is returned. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
 /* Writes the numbers of rows that an exchange received from each rank of the set, in rank order; for a group, those of
- * all its tensors one after the other; none for a kind of operation that receives no rows. The exchange has finished,
- * or rueda_wait_stream has returned OK for it. `*count` is their number. `splits` is written only if they fit into
- * `capacity`. */
+ * all its tensors one after the other; none for a kind of operation that receives no rows. Call it once the exchange
+ * has finished, or once rueda_wait_stream has returned OK for it. `*count` is how many numbers there are; nothing is
+ * written to `splits` if that exceeds `capacity`. INVALID_ARGUMENT: no such handle, or still in flight. If the
+ * operation failed, its error is returned. */
 RUEDA_API int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count);
 
 /* ---- Memory for tensors -------------------------------------------------------------------------------------- */
@@ -727,7 +744,9 @@ RUEDA_API int32_t rueda_stats(const rueda_session* session, char* json, size_t c
 
 /* Writes the flight record, the last 1024 tensors of this rank with their progress and times, as JSON to `path`. Every
  * {rank} in `path` is replaced by the rank; without one, ".<rank>" is appended. If `path` is NULL a few lines go to the
- * log. Works in every state of the session, even while other threads hang in it. SYSTEM: the file cannot be written. */
+ * log. Works until rueda_shutdown, even while other threads hang in the session. Blocks for 1 s at most, for the answer
+ * of the activity callback. SYSTEM: the file cannot be written. INVALID_ARGUMENT: an empty path. NOT_INITIALIZED: the
+ * session was shut down. */
 RUEDA_API int32_t rueda_dump(rueda_session* session, const char* path);
 
 /* Tells what the program is doing, for dumps and stall reports of any rank: writes a NUL-terminated text of at most
@@ -745,13 +764,15 @@ RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_acti
  * or a timeline is already being written. SYSTEM: the file cannot be made, or the path is not a regular file. */
 RUEDA_API int32_t rueda_start_timeline(rueda_session* session, const char* path, int32_t mark_cycles);
 /* Ends the timeline with all that ranks have recorded by now; waits at most 5 s for ranks that do not answer. Does
- * nothing if this rank writes no timeline. rueda_shutdown calls it too. SYSTEM: the file could not be written. TIMEOUT:
+ * nothing if this rank writes no timeline. rueda_shutdown ends the timeline too: it waits 2 s at most for other ranks,
+ * and logs a failure. SYSTEM: the file could not be written. TIMEOUT:
  * the disk is too slow; the rest is still written while the process lives. */
 RUEDA_API int32_t rueda_stop_timeline(rueda_session* session);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */
 
-/* Code and sentence of the calling thread's last failed call; valid until the thread's next call. Never NULL. */
+/* Code and sentence of the calling thread's last call: RUEDA_OK and "" if it succeeded, so read them before any other
+ * call. The sentence is valid until the thread's next call. Never NULL. */
 RUEDA_API int32_t rueda_last_error_code(void);
 RUEDA_API const char* rueda_last_error(void);
 /* The name of a code, such as "PEER_LOST"; "?" for any other number. */

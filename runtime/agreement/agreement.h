@@ -127,8 +127,8 @@ class Participant {
   void abandon(uint64_t ticket, const std::string& sentence);
   /// Announces that this rank leaves, after everything submitted so far.
   void goodbye();
-  /// Returns a credit: this rank, the lowest member of `set`, has started the batch with this number. Numbers grow.
-  /// Nothing happens on other ranks.
+  /// Returns a credit: this rank, the lowest member of `set`, has started the batch with this number or, on a
+  /// device, finished it. Numbers grow. Nothing happens on other ranks.
   void started(SetId set, uint64_t number);
   /// Reports how long a trial (`AlgorithmChoice::trial`) of `set` took. The report travels with the
   /// next frame, which need not wake rank 0. Nothing happens on ranks other than the set's lowest.

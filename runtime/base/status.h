@@ -11,7 +11,7 @@ namespace rueda::core {
 enum class Code : int32_t {
   kOk = 0,
   kNotInitialized = 1,   ///< call init first
-  kInvalidArgument = 2,  ///< the call itself is wrong; nothing was enqueued
+  kInvalidArgument = 2,  ///< the call is wrong, and nothing was enqueued; or an output has another shape
   kMismatch = 3,         ///< ranks disagree; the runtime stays usable
   kPeerLost = 4,         ///< a rank died; the epoch is over
   kShutDown = 5,         ///< this rank, or one that the operation needs, has shut down

@@ -10,9 +10,9 @@ namespace rueda::core {
 /// The role of the thread that holds the baton of its engine. It owns the engine's agreement state: see `Turn`.
 inline constexpr ThreadRole baton_holder;
 
-/// What lies ahead while no thread looks at the inputs. A proposal for a set cannot be agreed before rank 0's own, if
-/// rank 0 is a member. So while rank 0 expects nothing such frames wait for its next turn, and a fast rank costs a slow
-/// one no wake-up.
+/// Which frames must wake this rank while no thread looks at its inputs. If rank 0 is a member of a set, no proposal
+/// for that set can be agreed before rank 0's own. So while rank 0 has nothing in agreement, proposals wait for its
+/// next turn, and a fast rank costs a slow one no wake-up.
 enum class Rest : uint32_t {
   kNone = kLooking,
   kIdle = kRestingIdle,            ///< ring for anything but proposals
@@ -20,8 +20,8 @@ enum class Rest : uint32_t {
 };
 
 /// Decides which thread may run the engine's turn. Its holder owns the engine's state, whichever thread that is. No
-/// thread sleeps until it gets the baton, and none sleeps while it holds it: a thread that cannot take it queues its
-/// input and goes.
+/// thread waits for the baton, and none sleeps while it holds it: a thread that cannot take it queues its input and
+/// goes on.
 ///
 /// `asleep` (in the rank's shared segment, so that peers see it) is not 0 while no thread looks. Only the holder writes
 /// it. It also says how much noise a peer should make: see `Rest`.

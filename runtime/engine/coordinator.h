@@ -35,7 +35,8 @@ struct Findings {
 class CoordinatorTasks {
  public:
   virtual ~CoordinatorTasks() = default;
-  /// Runs turns until one moves nothing. Never waits for a peer, except for a batch that turns step.
+  /// Runs turns until one moves nothing. Never waits for a peer, except while it steps an inline
+  /// batch.
   virtual void run_turns() RUEDA_ON(baton_holder) = 0;
   /// Puts the baton down.
   virtual void settle() RUEDA_ATTRIBUTE(release_capability(baton_holder)) = 0;

@@ -1,9 +1,9 @@
 // How the end of the epoch reaches the coordinator: by the launcher's verdict, at once or in order, or by evidence that
 // counts on its own.
 //
-//     verdict, at once    ─▶ epoch_over
-//     verdict, in order   ─▶ no more operations, a goodbye ─▶ what was agreed has run, or the patience ends ─▶
-//     epoch_over evidence that is due, and no goodbye of its rank ─▶ epoch_over
+//     verdict, at once     ─▶ epoch_over
+//     verdict, in order    ─▶ no more operations, a goodbye ─▶ agreed work has run, or patience ends ─▶ epoch_over
+//     evidence that is due ─▶ no goodbye of its rank ─▶ epoch_over
 #include "runtime/engine/coordinator.h"
 #include "runtime/net/transport.h"
 

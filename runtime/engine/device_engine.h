@@ -16,9 +16,11 @@ namespace rueda::core {
 /// What a device's engine may ask of the host while it runs one batch. Used by the thread that runs the batch.
 class EngineCall {
  public:
-  /// How many bytes a member may tell the others once in a batch, besides its numbers of rows; in an all-reduce twice.
+  /// The longest message, in bytes, that a member may send to the others. A batch allows each member one such message
+  /// besides its numbers of rows; an all-reduce allows two.
   static constexpr size_t kTold = 512;
-  /// How many bytes a member may tell them once more, in a batch that exchanges rows: so many numbers.
+  /// The bytes of the one further message in a batch that exchanges rows: room for `counts` numbers of 8 bytes, in
+  /// whole multiples of kTold.
   static constexpr size_t told_of_counts(size_t counts) {
     return (counts * sizeof(int64_t) + kTold - 1) / kTold * kTold;
   }
@@ -38,7 +40,8 @@ class EngineCall {
 };
 
 /// Runs batches in the memory of one kind of device, without the host: as NCCL does. A plug-in brings it; one per
-/// epoch. `serves` and `name` belong to any thread, `run` to the thread of the device lane, and the rest says itself.
+/// epoch. `serves` and `name` belong to any thread, `run` to the thread of the device lane, and the other
+/// functions say which thread may call them.
 class DeviceEngine {
  public:
   /// Ends what `close` has not ended.
@@ -57,8 +60,8 @@ class DeviceEngine {
   /// launched. After a failure the epoch is over. kPeerLost without a rank: a peer may be lost, and the library does
   /// not know which; the engine then waits for the judge of deaths.
   virtual Result<bool> run(const Call& call, EngineCall& host) = 0;
-  /// The epoch has ended: what was launched ends soon, whatever it waits for, and with garbage. Any thread; does not
-  /// block.
+  /// The epoch has ended: makes what was launched end soon, whatever it waits for. Its outputs are then garbage. Any
+  /// thread; does not block.
   virtual void abort() = 0;
   /// Returns why what was launched will not end by itself, if the library knows of it; else ok. Any thread; does not
   /// block.
@@ -82,7 +85,7 @@ struct DeviceEngineSettings {
 /// Makes engines. A plug-in's, for the life of the process.
 class DeviceEngineSource {
  public:
-  /// Makes no context on a device.
+  /// Makes the engine of one epoch, which the caller owns. Never null. Touches no device yet.
   virtual std::unique_ptr<DeviceEngine> open(const DeviceEngineSettings& settings) = 0;
 
  protected:

@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// The error of a function of the functions that has just failed on this thread: `what` the engine wanted, and the
+/// Returns the error for a call of `functions` that has just failed on this thread: `what` the engine wanted, and the
 /// device's own sentence.
 Status device_error(const DeviceFunctions& functions, int32_t index, std::string_view what);
 
@@ -59,8 +59,8 @@ struct DeviceCall {
   SetId set = kGlobalSet;  ///< the batch's, by the id that rank 0 gave it
   /// Borrowed from the operations: the inputs may be read, and the outputs written, after these.
   std::vector<uint64_t> ready;
-  /// Of a batch to which not all members contribute the tensors as they are on all members, one after the other: of one
-  /// that this rank does not bring both addresses are null. Else empty.
+  /// If some members do not contribute to every tensor: all tensors of the batch, in the order that all members share.
+  /// Both addresses are null in a tensor that this rank does not bring. Empty if all members contribute everything.
   std::vector<Slice> tensors;
   std::vector<size_t> own;  ///< the positions there of the tensors that this rank brings
   /// Outputs that were allocated late may be written after these.

@@ -1,7 +1,7 @@
 // From a signal to the flight record, in steps that are each allowed where they run:
 //
 //     handler (any thread of the program)    marks the slot of each session and writes to its doorbell, an eventfd
-//     coordinator thread                     wakes, takes the mark, and has the worker write the record
+//     coordinator thread                     wakes, takes the mark, and has the task thread write the record
 //
 // The handler may run on any thread at any moment, so it touches lock-free atomics only. A session that ends must know
 // that no handler still holds its doorbell: it clears the slot's owner and then waits until `inside` is zero.

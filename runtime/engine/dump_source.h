@@ -17,7 +17,7 @@ class DumpSource {
   virtual std::optional<int64_t> take() = 0;
   /// Whether requests can still come. The coordinator thread.
   virtual bool open() const = 0;
-  /// Hands the record over; may block for some seconds. The worker's thread.
+  /// Hands the record over; may block for some seconds. The task thread.
   virtual Status give(int64_t number, const std::string& json) = 0;
 };
 

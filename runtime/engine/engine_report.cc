@@ -1,6 +1,6 @@
 // What the engine tells about itself: figures, the flight record, and the record of an error. Figures are read from
 // counters that other threads write at the same time, so two of them may be a moment apart. Anything that may block,
-// the user's activity function or a disk, runs on the worker's thread, except for the record of an error: its epoch is
+// the user's activity function or a disk, runs on the task thread, except for the record of an error: its epoch is
 // over.
 #include <fmt/format.h>
 #include <unistd.h>

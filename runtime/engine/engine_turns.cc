@@ -81,7 +81,7 @@ void Engine::look(Findings& found, SteadyClock::time_point now) {
   found.inquiring = inquiry_.under_way();
 }
 
-/// The end of the epoch that an exception on one of this rank's threads is.
+/// Returns the reason for the end of the epoch after an exception on one of this rank's threads.
 Status Engine::own_failure(const std::exception& error) const noexcept {
   Status reason = failure_of(error);
   try {

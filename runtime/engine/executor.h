@@ -100,8 +100,8 @@ class Executor {
   /// Never blocks: posts what can be posted, checks, returns. Called again until it returns kDone.
   virtual Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) = 0;
   /// Runs the batch to its end; blocks. With `call.device` it returns once the rest is work that the device does by
-  /// itself, and puts the mark behind that into it. If it returns kPeerLost or kTimeout, the mesh is unusable and the
-  /// epoch is over.
+  /// itself, and leaves the mark behind that work in `call.device->finished`. If it returns kPeerLost or kTimeout, the
+  /// mesh is unusable and the epoch is over.
   virtual Status run(const Call& call, Mesh& mesh, Deadline deadline) = 0;
   /// The epoch has ended badly: what was launched on devices ends soon. Any thread; does not block.
   virtual void abort_devices() {}

@@ -28,7 +28,8 @@ class Faults {
   /// `plan` outlives it.
   Faults(const EpochPlan& plan, JudgedBy judge);
 
-  /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...", or begins with the rank as `who` names it.
+  /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...", or it is a whole sentence that begins with
+  /// `EpochPlan::name_of(rank)`.
   void observe(int rank, const std::string& how) RUEDA_EXCLUDES(mutex_);
   /// `rank` has said goodbye.
   void left(int rank) { left_[static_cast<size_t>(rank)].store(true); }

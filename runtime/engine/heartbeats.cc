@@ -1,4 +1,4 @@
-// Finds ranks of this host whose heart stands still.
+// Finds peers on other hosts that have sent nothing for too long.
 //
 // A peer is judged by what this process has seen at its looks. If this process itself was stopped, or had no core, the
 // time in between says nothing about peers: then every silence counts anew from now.

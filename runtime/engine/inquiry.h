@@ -22,7 +22,8 @@ namespace rueda::core {
 /// What rank 0 asks ranks about what they are doing, and what they answer.
 ///
 ///   kAsk      rank 0 to a rank    number, count { set id, batch number }
-///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes, count { stage (u8), awaited rank + 3 }
+///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes, count { stage (u8), number }
+///   The last number is that of the rank that the batch waits for, less Mesh::kDevice, which is -3.
 inline constexpr size_t kMaxAnswerBytes = 4096;
 
 struct BatchName {
@@ -50,7 +51,7 @@ Result<Ask> decode_ask(std::span<const std::byte> body, int rank);
 std::vector<std::byte> encode_answer(const Answer& answer);
 Result<Answer> decode_answer(std::span<const std::byte> body, int rank);
 
-/// Answers on their way to the next turn: the worker's thread makes them, the baton's holder sends them.
+/// Answers on their way to the next turn: the task thread makes them, the baton's holder sends them.
 class Answers {
  public:
   void push(Answer answer) RUEDA_EXCLUDES(mutex_);

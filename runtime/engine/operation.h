@@ -120,8 +120,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Only once done.
   const Status& status() const { return status_; }
 
-  /// The output of tensor `index` lies at `memory` from now on; memory of the library is freed with the operation. Call
-  /// `expect_outputs` before the memory is there: then this needs none itself, and nothing is lost.
+  /// The output of tensor `index` lies at `memory` from now on; memory that the library owns is freed with the
+  /// operation. Call `expect_outputs` before you allocate the output: then this call allocates nothing, and no output
+  /// is lost.
   void own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership);
   void expect_outputs() { outputs_.reserve(tensors_.size()); }
   /// Frees the outputs that lie in the library's memory. Of an operation that is done, once its handle is released: the
@@ -156,7 +157,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Status sleep(Deadline deadline, Stage stage = Stage::kFinished);
   /// The same for a thread that abandons the operation: returns as well once a batch has it.
   Status sleep_until_decided(Deadline deadline);
-  /// A tensor is in a batch from now on, one that turns step or one for its lane's thread.
+  /// A tensor is in a batch from now on; `runner` says whether turns or the lane's thread run it.
   void enter_batch(BatchRunner runner) RUEDA_ON(baton_holder);
   bool in_batch() const { return state_.load() != kPending; }
   bool on_lane() const { return state_.load(std::memory_order_relaxed) == kOnLane; }

@@ -5,9 +5,9 @@
 
 namespace rueda::core {
 
-/// The memory of entries that have gone from a hashed container, for entries that come: at the rate of small operations,
-/// often on different threads. It belongs to one thread at a time. (A pool of the standard library does that, too, but
-/// that of GCC 12 crashes if memory runs out while it grows.)
+/// The memory of entries that have gone from a hashed container, for entries that come: at the rate of small
+/// operations, often on different threads. It belongs to one thread at a time. (A pool of the standard library does
+/// that, too, but that of GCC 12 crashes if memory runs out while it grows.)
 template <typename Container>
 class SpareNodes {
  public:

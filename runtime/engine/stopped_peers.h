@@ -32,9 +32,9 @@ class StoppedPeers {
     std::chrono::nanoseconds first_beat;  ///< what a rank has in addition whose heart has not beaten yet
     int leader = -1;                      ///< the rank, if any, that has the whole limit
   };
-  /// `Limits::leader`: if this rank reaches the others only through one of its host, they find that one by its silence,
-  /// after the whole limit. A verdict that they cannot hear must not come first: they would see this rank go, without a
-  /// reason.
+  /// `Limits::leader`: the rank of this host through which alone this rank reaches the other hosts; -1: none. Other
+  /// hosts find a stopped leader by its silence, after the whole limit. This rank must not judge its leader earlier:
+  /// its verdict could not reach the other hosts, which would see this rank leave without a reason.
   explicit StoppedPeers(const Limits& limits) : limits_(limits) {}
 
   /// After how long `rank` is dead, if the kernel shows it as stopped or if it only has no heartbeat.

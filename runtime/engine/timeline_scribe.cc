@@ -1,4 +1,4 @@
-// The worker's thread runs what is posted in order: open, pieces, close. Each job holds the file by a shared pointer,
+// The scribe's thread runs what is posted in order: open, pieces, close. Each job holds the file by a shared pointer,
 // so a new recording can begin while an old file is still on its way to a slow disk.
 #include "runtime/engine/timeline_scribe.h"
 

@@ -72,7 +72,7 @@ inline void ring(Bell& bell) {
 /// Rings even if the owner seems awake: for aborts and shutdown.
 void ring_always(Bell& bell);
 
-/// How a thread waits before it sleeps (design: "Sleeping and waking").
+/// How a thread waits before it sleeps.
 enum class WaitStyle { kPause, kYield };
 inline constexpr std::chrono::microseconds kSpinBudget{50};
 

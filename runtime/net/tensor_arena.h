@@ -30,7 +30,7 @@ class TensorArena {
   /// `bytes` is rounded up to whole huge pages. Returns kSystem with the call and errno if memfd_create, seals or the
   /// address space are refused.
   static Result<std::shared_ptr<TensorArena>> create(size_t bytes);
-  /// The arena of another rank. `fd` stays the caller's. Returns kSystem with `rank` if it is not sealed memory file,
+  /// The arena of another rank. `fd` stays the caller's. Returns kSystem with `rank` if it is not a sealed memory file,
   /// or if there is no address space for it.
   static Result<std::shared_ptr<TensorArena>> map(int fd, int rank);
   ~TensorArena();

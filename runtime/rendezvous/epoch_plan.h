@@ -25,8 +25,8 @@ struct ElasticPlan {
   int slot = 0;                       ///< this worker's slot on its host, which it keeps for life
 };
 
-/// The ranks of one epoch and what they agreed on. A value: engine and meshes are built from it, and a new epoch is a
-/// new plan. An elastic job forms epoch 2 from fewer workers this way, in the same processes.
+/// The ranks of one epoch and what they agreed on. A value: engine and meshes are built from it, and each epoch has an
+/// EpochPlan of its own. The numbered plans of an elastic job are `Plan`, runtime/store/plan.h.
 struct EpochPlan {
   std::string job;
   uint64_t epoch = 0;

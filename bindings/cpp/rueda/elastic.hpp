@@ -22,7 +22,7 @@ struct Membership {
   bool pending() const { return pending_plan != 0; }
 };
 
-/// Leaves the plan and joins the next one in the same session: rank, size and connections are new; handles of before
+/// Leaves the plan and joins the next one in the same session: rank, size and connections are new; earlier handles
 /// stay valid. Blocks until all members have joined, at most `timeout` (0: no limit). Other const calls may run
 /// meanwhile and fail with SessionOver. Removed: the job goes on without this worker. Timeout, Mismatch, PeerLost,
 /// Error as rueda_reset in rueda.h says; after these it may be called again.

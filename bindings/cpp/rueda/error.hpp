@@ -24,7 +24,8 @@ class NotInitialized : public Error {
  public:
   using Error::Error;
 };
-/// The call itself is wrong, and nothing was enqueued: correct it and call again.
+/// The call is wrong: correct it and call again. From an enqueue: nothing was enqueued. From a wait: this rank's output
+/// does not have the shape that arrived.
 class InvalidArgument : public Error {
  public:
   using Error::Error;

@@ -43,8 +43,8 @@ class Session {
   /// Calls `shutdown` and ignores its errors.
   ~Session() { static_cast<void>(end()); }
 
-  /// Leaves the job: operations that all ranks have submitted run to their end, then this rank says goodbye. Takes 5
-  /// seconds at most. The session is empty afterwards. InvalidArgument: inside a callback.
+  /// Leaves the job: operations that all ranks have submitted run to their end, then this rank says goodbye. Waits 5
+  /// seconds at most for them; see rueda_shutdown. The session is empty afterwards. InvalidArgument: inside a callback.
   void shutdown() {
     const int32_t code = rueda_shutdown(session_);
     if (code != RUEDA_INVALID_ARGUMENT) session_ = nullptr;

@@ -33,8 +33,8 @@ def mpi_enabled() -> bool:
 
 
 def mpi_threads_supported() -> bool:
-    """Returns whether Rueda has initialised MPI for several threads: always False, since Rueda does not initialise MPI.
-    """
+    """Returns False, whichever MPI is used: kept for scripts written for Horovod. Over MPI, Rueda initialises MPI with
+    MPI_THREAD_MULTIPLE unless the program has initialised it."""
     return False
 
 

@@ -1,7 +1,9 @@
 """The exceptions of Rueda. Each class stands for one thing that the caller can do about the error.
 
-A call with wrong arguments raises ValueError and enqueues nothing: correct it and call again. An error after that
-raises one of the classes below. All of them are `HorovodInternalError`, the name that scripts catch.
+A call with wrong arguments raises ValueError and enqueues nothing: correct it and call again. A later failure raises a
+subclass of CollectiveError, which scripts catch under the name `HorovodInternalError`. HostsUpdatedInterrupt reports no
+failure and has a class of its own. A wait raises ValueError if the output that was given does not have the shape that
+arrived.
 """
 
 import copy
@@ -30,8 +32,8 @@ class MismatchError(CollectiveError):
 
 
 class PeerLostError(CollectiveError):
-    """A rank died. The sentence names its rank, host, process and cause. Call shutdown(), then init() again, or exit.
-    """
+    """A rank died. The sentence names its rank, host, process and cause. Call shutdown(), then init() again, or exit;
+    in an elastic job elastic.run or reset() joins the next plan."""
 
 
 class ShutDownError(CollectiveError):
@@ -53,7 +55,8 @@ class RemovedError(CollectiveError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The hosts of the job have changed. `skip_sync` says that the state of this rank is up to date."""
+    """Workers of the job are about to come or go; nothing has failed. `skip_sync`: workers only go, so the states need not
+    be made equal."""
 
     at_commit = False  # whether commit() has raised it, so that the state is the one that was just saved
 

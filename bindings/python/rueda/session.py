@@ -101,7 +101,7 @@ class Session:
                     watcher.begun(self)
 
     def close(self) -> None:
-        """Leaves the job after everything that this rank has submitted. Blocks for at most 5 seconds."""
+        """Leaves the job after everything that this rank has submitted. Waits for operations for at most 5 seconds."""
         try:
             errors.check(lib.rueda_shutdown(self.local))
         finally:
@@ -267,8 +267,8 @@ def replace(session: Session) -> Session:
 
 
 def shutdown() -> None:
-    """Leaves the job. Operations that all ranks have submitted run to their end. Blocks for at most 5 seconds.
-
+    """Leaves the job. Operations that all ranks have submitted run to their end. Waits for them for at most 5 seconds.
+    Raises ValueError inside a callback of the library, or while another thread is in reset().
     Does nothing without a session. In a process that was forked from a rank, it makes rank() and the other queries
     raise. A job that init_process_group("rueda") began goes on until destroy_process_group().
     """
@@ -339,33 +339,33 @@ def _query(what: str) -> Any:
 
 
 def size() -> int:
-    """The number of ranks in the job. Raises ValueError before init(), as the next six functions do. In a process that
-    was forked from a rank they all answer as in that rank."""
+    """The number of ranks in the job. Raises ValueError before init(). A process forked from a rank gets that rank's."""
     return _query("size")
 
 
 def rank() -> int:
-    """The number of this rank in the job, from 0 to size() - 1."""
+    """The number of this rank in the job, from 0 to size() - 1. Raises ValueError before init()."""
     return _query("rank")
 
 
 def local_size() -> int:
-    """The number of ranks on this host."""
+    """The number of ranks on this host. Raises ValueError before init()."""
     return _query("local_size")
 
 
 def local_rank() -> int:
-    """The number of this rank among the ranks on its host, from 0 to local_size() - 1."""
+    """The number of this rank on its host, from 0 to local_size() - 1; in an elastic job a worker keeps it for life, so
+    it may be larger. Raises ValueError before init()."""
     return _query("local_rank")
 
 
 def cross_size() -> int:
-    """The number of hosts that have a rank with this local rank."""
+    """The number of hosts that have a rank with this local rank. Raises ValueError before init()."""
     return _query("cross_size")
 
 
 def cross_rank() -> int:
-    """The number of this host among those hosts, from 0 to cross_size() - 1."""
+    """The number of this host among those of cross_size(), counted from 0. Raises ValueError before init()."""
     return _query("cross_rank")
 
 

@@ -227,9 +227,9 @@ def test_a_model_of_another_shape_is_told_by_its_parameter(tmp_path):
     wide = state(2)
     in_folder(tmp_path).newest()
     wide._checkpoints.write(1, 1, wide._kept())
-    with pytest.raises(ValueError, match=r"does not fit this state: of 'model' its 'weight' has shape \[2, 3\], that of the model \[4, 3\]; give"):
+    with pytest.raises(ValueError, match=r"does not fit this state: 'model': its 'weight' has shape \[2, 3\], that of the model \[4, 3\]; give"):
         state(4)
-    with pytest.raises(ValueError, match="of the entries of the state it lacks 'epoch'"):
+    with pytest.raises(ValueError, match="among the entries it lacks 'epoch'"):
         state(2, epoch=0)
     assert torch.equal(state(2).model.weight, wide.model.weight)
 

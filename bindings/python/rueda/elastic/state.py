@@ -203,7 +203,7 @@ def require_names(what: str, theirs: Any, ours: Any) -> None:
     lacks, more = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
     if lacks or more:
         differences = [f"{word} {', '.join(map(repr, names))}" for word, names in (("lacks", lacks), ("also has", more)) if names]
-        raise ValueError(f"of the {what} of the state it {' and '.join(differences)}")
+        raise ValueError(f"among the {what} it {' and '.join(differences)}")
 
 
 class ObjectState(State):

@@ -179,7 +179,7 @@ class TorchState(ObjectState):
             try:
                 handler.keep(contents["handled"][name])
             except ValueError as error:
-                raise ValueError(f"of {name!r} {error}") from error
+                raise ValueError(f"{name!r}: {error}") from error
 
     def _wants_sync(self) -> bool:
         # Each rank has buffers of its own, such as running means, and perhaps extra state.
