@@ -10,6 +10,7 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -37,6 +38,9 @@ void ShmControlLink::send(std::span<const std::byte> frame, Urgency urgency) {
     return;
   }
   const auto length = static_cast<uint32_t>(frame.size());
+  // All of it or nothing: behind half a frame the next one would be read as its rest.
+  const size_t most = queue_.size() + sizeof(length) + frame.size();
+  if (most > queue_.capacity()) queue_.reserve(std::max(most, 2 * queue_.capacity()));
   write(std::as_bytes(std::span(&length, 1)));
   write(frame);
   writer_.publish();

@@ -7,6 +7,7 @@
 // `end` keeps the first reason only: a goodbye that came before the connection broke is the better explanation.
 #include "runtime/net/tcp_control.h"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <cstring>
@@ -49,6 +50,9 @@ void ControlConnection::queue(uint32_t header, std::span<const std::byte> frame)
       status_ = refused_frame(peer_, rank_, frame.size());
       return;
     }
+    // All of it or nothing: behind half a frame the next one would be read as its rest.
+    const size_t bytes_then = outgoing_.size() + sizeof(header) + frame.size();
+    if (bytes_then > outgoing_.capacity()) outgoing_.reserve(std::max(bytes_then, 2 * outgoing_.capacity()));
     send_closed_ = header == kLastFrame;
     const auto* bytes = reinterpret_cast<const std::byte*>(&header);
     outgoing_.insert(outgoing_.end(), bytes, bytes + sizeof(header));

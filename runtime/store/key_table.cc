@@ -6,6 +6,7 @@
 #include "runtime/store/key_table.h"
 
 #include <charconv>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -59,7 +60,15 @@ Status KeyTable::set(std::string_view key, std::string_view value) {
   }
   waiters_.erase(first, last);
   const std::string copy(value);  // `value` may point into the table, which a waiter may change
-  for (const Waiter& waiter : woken) waiter(copy);
+  std::exception_ptr failed;      // the first; all others hear of the value all the same
+  for (const Waiter& waiter : woken) {
+    try {
+      waiter(copy);
+    } catch (...) {
+      if (failed == nullptr) failed = std::current_exception();
+    }
+  }
+  if (failed != nullptr) std::rethrow_exception(failed);
   return {};
 }
 

@@ -15,7 +15,8 @@ class KeyTable {
  public:
   /// The limit for all keys and values together.
   static constexpr size_t kMaxTotalBytes = 256u << 20;
-  /// `set` or `add` calls it once, after the table has changed. It may call the table.
+  /// `set` or `add` calls it once, after the table has changed. It may call the table. What it throws passes through
+  /// `set`, once all waiters have been called.
   using Waiter = std::function<void(const std::string& value)>;
 
   /// Returns kInvalidArgument if key or value is too long, kSystem if the table is full.

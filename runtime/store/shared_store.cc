@@ -17,6 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <exception>
 #include <map>
 #include <optional>
 #include <thread>
@@ -99,7 +100,11 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
       const int name = name_->fd.get();
       AcceptedSocket came = accept_one(name);
       for (; came.fd.valid(); came = accept_one(name)) {
-        if (check_same_user(came.fd.get()).ok()) welcome(std::move(came.fd));
+        if (!check_same_user(came.fd.get()).ok()) continue;
+        try {
+          welcome(std::move(came.fd));
+        } catch (const std::exception&) {  // without memory for it the process is on its own; others are still welcome
+        }
       }
       if (came.error == EAGAIN) return accept();
       // accept failed for lack of descriptors; the connection still waits, so an immediate retry would spin.

@@ -1,5 +1,6 @@
 // A store that has the keys of several plans.
 #include <catch2/catch.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -27,6 +28,21 @@ TEST_CASE("a verdict ends the waits for keys of its own job, and no others") {
   for (const char* key : {"job/key", "job.2/key", "job.10/key", "key"})
     CHECK(client->get(key, late()).value() == "value");
   sets.join();
+}
+
+TEST_CASE("a waiter that throws takes the value from no other one") {
+  KeyTable table;
+  std::string told;
+  for (const bool throws : {false, true, false, true, false}) {
+    table.wait("key", [&told, throws](const std::string& value) {
+      if (throws) throw std::runtime_error("waiter");
+      told += value;
+    });
+  }
+  CHECK_THROWS_WITH(table.set("key", "v"), "waiter");
+  CHECK(told == "vvv");
+  CHECK(*table.find("key") == "v");
+  CHECK(table.waiting() == 0);
 }
 
 TEST_CASE("a rank that only reads another one's counter does not look like that one") {
