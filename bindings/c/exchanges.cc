@@ -113,7 +113,8 @@ int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capac
   return core::guarded([&]() -> core::Status {
     const auto operation = core::handles().find(handle);
     if (operation != nullptr) return core::received_splits(*operation, splits, capacity, count);
-    return core::Status(core::Code::kInvalidArgument,
-                        fmt::format("handle {} does not exist: it was never returned, or was released", handle));
+    return core::Status(
+        core::Code::kInvalidArgument,
+        fmt::format("handle {} does not exist in this process: it was never returned, or was released", handle));
   });
 }

@@ -28,7 +28,12 @@ template <typename Wait>
 int32_t waiting(rueda_handle handle, double seconds, Wait&& wait) {
   return guarded([&]() -> Status {
     if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "timeout_seconds is not a number");
-    if (Completer::in_callback()) return Status(Code::kInvalidArgument, "waiting inside a callback is refused");
+    if (Completer::in_callback()) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("handle {}: rueda_wait, rueda_wait_stream and rueda_abandon may not be called inside a "
+                                "callback",
+                                handle));
+    }
     const Result<std::shared_ptr<Operation>> operation = find(handle);
     return operation.ok() ? wait(operation.value(), deadline_of(seconds)) : operation.status();
   });
@@ -136,12 +141,14 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     std::memcpy(&given, output, sizeof given);
     if (given < sizeof given) return core::Status(core::Code::kInvalidArgument, "output->struct_size is not set");
     if (!operation.reached(core::Stage::kLaunched)) {
-      return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
+      return core::Status(core::Code::kInvalidArgument,
+                          fmt::format("handle {}: its operation is still in flight; wait for it first", handle));
     }
     if (operation.done() && !operation.status().ok()) return operation.status();
     if (index >= operation.tensors().size()) {
-      return core::Status(core::Code::kInvalidArgument, fmt::format("output {} does not exist; the operation has {}",
-                                                                    index, operation.tensors().size()));
+      return core::Status(core::Code::kInvalidArgument,
+                          fmt::format("handle {}: there is no output {}; the operation has {}, counted from 0", handle,
+                                      index, operation.tensors().size()));
     }
     const core::TensorPart& part = operation.tensors()[index];
     const core::Metadata& metadata = part.request.metadata;

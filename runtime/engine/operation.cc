@@ -182,7 +182,8 @@ Status Operation::sleep_while(uint32_t last, Deadline deadline) {
   Status result;
   for (uint32_t state = state_.load(); state <= last; state = state_.load()) {
     if (deadline.passed()) {
-      result = Status(Code::kTimeout, "the wait's timeout passed; the operation is still in flight");
+      result = Status(Code::kTimeout, (tensors_.empty() ? name_of(kind()) : describe(tensors_.front())) +
+                                          ": the wait's timeout passed; the operation is still in flight");
       break;
     }
     const auto left = deadline.left(std::chrono::hours(1));  // an endless wait looks again every hour

@@ -153,8 +153,8 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Copies the root's tensor to a new tensor on every rank of the set. Blocks. All give one shape and dtype.
 
-    root_rank: a rank of the job, even within a process set. The gradient is the average over the ranks on the root, and
-    zero elsewhere.
+    root_rank: a rank of the job, even within a process set. On the root the gradient is the average of all ranks'
+    gradients; on the other ranks it is zero.
     """
     root_rank = operations.root_of(root_rank)
     if _wants_gradient(tensor):
