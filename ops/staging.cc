@@ -37,6 +37,20 @@ struct Piece {
   std::shared_ptr<const DeviceMark> fetched;  ///< null if nothing had to be copied
 };
 
+/// Runs a batch. If it fails, by an error or by an exception, the device may still copy: `let_go` waits until it does
+/// not, because tensors and blocks are free then.
+template <typename Run, typename LetGo>
+Status run_or_let_go(Run&& run, LetGo&& let_go) {
+  try {
+    Status result = run();
+    if (!result.ok()) let_go();
+    return result;
+  } catch (...) {
+    let_go();
+    throw;
+  }
+}
+
 /// A batch in pieces: elements [k * length, ...) of all its tensors in a row.
 class InPieces {
  public:
@@ -53,18 +67,10 @@ class InPieces {
         is_root_(call.root == call.team->index) {}
 
   Status run() {
-    try {
-      Status result = run_all();
-      if (!result.ok()) let_go();
-      return result;
-    } catch (...) {
-      let_go();
-      throw;
-    }
+    return run_or_let_go([this] { return run_all(); }, [this] { let_go(); });
   }
 
  private:
-  /// The device may still copy: tensors and blocks are free once it does not.
   void let_go() {
     copies_.finish_all();
     for (Piece* piece : {&piece_, &next_}) copies_.still_use(piece->block);
@@ -173,14 +179,7 @@ class AsWhole : private Arrivals {
       : call_(call), mesh_(mesh), deadline_(deadline), blocks_(blocks), copies_(call), element_(size_of(call.dtype)) {}
 
   Status run(const Algorithm& algorithm) {
-    try {
-      Status result = run_all(algorithm);
-      if (!result.ok()) let_go();
-      return result;
-    } catch (...) {
-      let_go();
-      throw;
-    }
+    return run_or_let_go([&] { return run_all(algorithm); }, [this] { let_go(); });
   }
 
  private:
