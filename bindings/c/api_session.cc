@@ -101,7 +101,7 @@ int32_t rueda_shutdown(rueda_session* session) {
       return core::Status(core::Code::kInvalidArgument, "rueda_shutdown may not be called inside a callback");
     }
     RUEDA_RETURN_IF_ERROR(core::engine_of(session).status());
-    const core::Status closed = core::close_session(*session);
+    core::Status closed = core::close_session(*session);
     if (closed.ok()) core::forget(session);  // else it still says goodbye at the exit of the process
     return closed;
   });

@@ -58,7 +58,7 @@ static long pss_kib(void) {
 }
 
 /* What the program has from malloc and new, as ASan and TSan count it; absent in other builds. */
-/* NOLINTNEXTLINE(bugprone-reserved-identifier) */
+/* NOLINTNEXTLINE(clang-diagnostic-reserved-identifier) */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 static void report(long done) {

@@ -10,12 +10,12 @@
 #include "tests/support/cuda/state.h"
 
 // What the compiler for GPUs knows by itself.
-// NOLINTBEGIN(bugprone-reserved-identifier)
+// NOLINTBEGIN(clang-diagnostic-reserved-macro-identifier)
 #define __device__
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(clang-diagnostic-reserved-macro-identifier)
 namespace {
 struct Index {
   unsigned x = 0;
