@@ -85,8 +85,9 @@ class Turn {
   /// Whether every frame for a rank that has said goodbye has left. Such a rank may not have read yet that it, or this
   /// rank, has left; or it will never read again.
   bool flushed_to_leavers() const RUEDA_ON(baton_holder) { return flushed_to_leavers_; }
-  /// After the abort was raised: whether peers have been sent the reason.
-  bool told_peers() const RUEDA_ON(baton_holder) { return told_peers_; }
+  /// After the abort was raised: whether peers have been sent the reason, or there was no memory for it: a shutdown
+  /// does not wait for the next try, because peers see the connection end.
+  bool told_peers() const RUEDA_ON(baton_holder) { return told_peers_ || tell_again_ != SteadyClock::time_point(); }
   /// Whether operations are in agreement.
   bool expecting() const RUEDA_ON(baton_holder) { return oldest_ != nullptr; }
   /// Asks for error verdicts for what is in no batch yet and was submitted longer ago than its limit.
