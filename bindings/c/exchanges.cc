@@ -1,9 +1,4 @@
 // The functions of rueda.h that move rows as they are, and the reductions to one rank.
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "bindings/c/handle_table.h"
 #include "bindings/c/last_error.h"
 #include "bindings/c/submit.h"
 
@@ -31,22 +26,6 @@ OperationCall reduce_call(const rueda_tensor* input, const rueda_tensor* output,
   OperationCall call = rooted_call(OpKind::kReduce, input, output, root, options);
   call.op = op;
   return call;
-}
-
-Status received_splits(const Operation& operation, int64_t* splits, size_t capacity, size_t* count) {
-  if (count == nullptr) return Status(Code::kInvalidArgument, "count is NULL");
-  if (!operation.reached(Stage::kLaunched)) {
-    return Status(Code::kInvalidArgument, "the operation is still in flight");
-  }
-  if (operation.done()) RUEDA_RETURN_IF_ERROR(operation.status());
-  *count = 0;
-  for (const TensorPart& tensor : operation.tensors()) *count += tensor.received.size();
-  if (*count > capacity) return {};
-  if (*count > 0 && splits == nullptr) return Status(Code::kInvalidArgument, "splits is NULL");
-  for (const TensorPart& tensor : operation.tensors()) {
-    splits = std::copy(tensor.received.begin(), tensor.received.end(), splits);
-  }
-  return {};
 }
 
 }  // namespace
@@ -107,14 +86,4 @@ int32_t rueda_scatter(rueda_session* session, const rueda_tensor* input, const i
                       const rueda_tensor* output, int32_t root, const rueda_op_options* options) {
   return core::run(session,
                    core::with_splits(core::rooted_call(OpKind::kScatter, input, output, root, options), splits));
-}
-
-int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count) {
-  return core::guarded([&]() -> core::Status {
-    const auto operation = core::handles().find(handle);
-    if (operation != nullptr) return core::received_splits(*operation, splits, capacity, count);
-    return core::Status(
-        core::Code::kInvalidArgument,
-        fmt::format("handle {} does not exist in this process: it was never returned, or was released", handle));
-  });
 }

@@ -14,12 +14,21 @@
 namespace rueda::core {
 namespace {
 
+Status wrong_handle(rueda_handle handle, const std::string& why) {
+  return {Code::kInvalidArgument, fmt::format("handle {} {}", handle, why)};
+}
+
 Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
   std::shared_ptr<Operation> operation = handles().find(handle);
   if (operation != nullptr) return operation;
-  return Status(
-      Code::kInvalidArgument,
-      fmt::format("handle {} does not exist in this process: it was never returned, or was released", handle));
+  return wrong_handle(handle, "does not exist in this process: it was never returned, or was released");
+}
+
+/// Only if its outputs are there, or will be for a stream that waits.
+Result<std::shared_ptr<Operation>> find_launched(rueda_handle handle) {
+  Result<std::shared_ptr<Operation>> operation = find(handle);
+  if (!operation.ok() || operation.value()->reached(Stage::kLaunched)) return operation;
+  return wrong_handle(handle, "belongs to an operation in flight; wait for it");
 }
 
 Deadline deadline_of(double seconds) { return seconds >= 0 ? deadline_in(seconds) : Deadline::never(); }
@@ -28,19 +37,10 @@ template <typename Wait>
 int32_t waiting(rueda_handle handle, double seconds, Wait&& wait) {
   return guarded([&]() -> Status {
     if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "timeout_seconds is not a number");
-    if (Completer::in_callback()) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("handle {}: rueda_wait, rueda_wait_stream and rueda_abandon may not be called inside a "
-                                "callback",
-                                handle));
-    }
+    if (Completer::in_callback()) return wrong_handle(handle, "may not be waited for, or abandoned, inside a callback");
     const Result<std::shared_ptr<Operation>> operation = find(handle);
     return operation.ok() ? wait(operation.value(), deadline_of(seconds)) : operation.status();
   });
-}
-
-Status wrong_handle(rueda_handle handle, const std::string& why) {
-  return {Code::kInvalidArgument, fmt::format("handle {} {}", handle, why)};
 }
 
 /// Returns the operation of this kind if it is launched; the caller writes a rank of it to `*rank`.
@@ -50,9 +50,20 @@ Result<std::shared_ptr<Operation>> find_launched(rueda_handle handle, OpKind kin
   if (!operation.ok()) return operation.status();
   if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
   if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("does not belong to a {}", what));
-  if (!operation.value()->reached(Stage::kLaunched))
-    return wrong_handle(handle, fmt::format("belongs to a {} in flight; wait for it", what));
-  return operation;
+  return find_launched(handle);
+}
+
+Status received_splits(const Operation& operation, int64_t* splits, size_t capacity, size_t* count) {
+  if (count == nullptr) return Status(Code::kInvalidArgument, "count is NULL");
+  if (operation.done()) RUEDA_RETURN_IF_ERROR(operation.status());
+  *count = 0;
+  for (const TensorPart& tensor : operation.tensors()) *count += tensor.received.size();
+  if (*count > capacity) return {};
+  if (*count > 0 && splits == nullptr) return Status(Code::kInvalidArgument, "splits is NULL");
+  for (const TensorPart& tensor : operation.tensors()) {
+    splits = std::copy(tensor.received.begin(), tensor.received.end(), splits);
+  }
+  return {};
 }
 
 }  // namespace
@@ -133,22 +144,17 @@ const char* rueda_handle_error(rueda_handle handle) {
 
 int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
   return core::guarded([&]() -> core::Status {
-    const auto found = core::find(handle);
+    const auto found = core::find_launched(handle);
     if (!found.ok()) return found.status();
     const core::Operation& operation = *found.value();
     if (output == nullptr) return core::Status(core::Code::kInvalidArgument, "output is NULL");
     size_t given = 0;
     std::memcpy(&given, output, sizeof given);
     if (given < sizeof given) return core::Status(core::Code::kInvalidArgument, "output->struct_size is not set");
-    if (!operation.reached(core::Stage::kLaunched)) {
-      return core::Status(core::Code::kInvalidArgument,
-                          fmt::format("handle {}: its operation is still in flight; wait for it first", handle));
-    }
     if (operation.done() && !operation.status().ok()) return operation.status();
     if (index >= operation.tensors().size()) {
-      return core::Status(core::Code::kInvalidArgument,
-                          fmt::format("handle {}: there is no output {}; the operation has {}, counted from 0", handle,
-                                      index, operation.tensors().size()));
+      return core::wrong_handle(
+          handle, fmt::format("has no output {}; it has {}, counted from 0", index, operation.tensors().size()));
     }
     const core::TensorPart& part = operation.tensors()[index];
     const core::Metadata& metadata = part.request.metadata;
@@ -164,5 +170,12 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     if (metadata.dtype == core::Dtype::kOpaque) tensor.element_bytes = metadata.element_bytes();
     std::memcpy(output, &tensor, std::min(given, sizeof tensor));
     return {};
+  });
+}
+
+int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count) {
+  return core::guarded([&]() -> core::Status {
+    const auto operation = core::find_launched(handle);
+    return operation.ok() ? core::received_splits(*operation.value(), splits, capacity, count) : operation.status();
   });
 }

@@ -342,9 +342,8 @@ RUEDA_API int32_t rueda_process_set_remove(rueda_session* session, int32_t set);
 RUEDA_API int32_t rueda_process_set_size(const rueda_session* session, int32_t set);
 RUEDA_API int32_t rueda_process_set_rank(const rueda_session* session, int32_t set);
 /* Writes the first `capacity` members in ascending order to `ranks`, and the number of all members to `*count`. This
- * rank need not be a member. INVALID_ARGUMENT: no such set, `count` is NULL, or `ranks` is NULL and `capacity` is not
- * 0.
- */
+ * rank need not be a member. INVALID_ARGUMENT: no such set, `count` is NULL, or `ranks` is NULL and `capacity` is
+ * above 0. */
 RUEDA_API int32_t rueda_process_set_ranks(const rueda_session* session, int32_t set, int32_t* ranks, size_t capacity,
                                           size_t* count);
 
@@ -765,8 +764,8 @@ RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_acti
 RUEDA_API int32_t rueda_start_timeline(rueda_session* session, const char* path, int32_t mark_cycles);
 /* Ends the timeline with all that ranks have recorded by now; waits at most 5 s for ranks that do not answer. Does
  * nothing if this rank writes no timeline. rueda_shutdown ends the timeline too: it waits 2 s at most for other ranks,
- * and logs a failure. SYSTEM: the file could not be written. TIMEOUT:
- * the disk is too slow; the rest is still written while the process lives. */
+ * and logs a failure. SYSTEM: the file could not be written. TIMEOUT: the disk is too slow; the rest is still written
+ * while the process lives. */
 RUEDA_API int32_t rueda_stop_timeline(rueda_session* session);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */

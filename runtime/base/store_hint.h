@@ -3,7 +3,7 @@
 
 namespace rueda::core {
 
-/// How a kernel writes memory that another core will read: through the cache, or past it (runtime/net/distance.h).
+/// How a kernel writes memory that another core will read: through the cache, or past it (see runtime/net/distance.h).
 /// After non-temporal stores the kernel itself issues the store fence.
 enum class StoreHint { kPlain, kNonTemporal };
 
@@ -15,7 +15,7 @@ enum class Stores : uint8_t { kByDistance, kPlain, kNonTemporal };
 /// which leaves their cores to others. kChosen: by trial, and kSpin without one.
 enum class Waits : uint8_t { kChosen, kSpin, kSleep };
 
-/// How far a peer's core is (runtime/net/distance.h). `kNear`: in the same cache domain, a cache line's round trip
+/// How far a peer's core is (see runtime/net/distance.h). `kNear`: in the same cache domain, a cache line's round trip
 /// takes about 100 ns. `kFar`: in another one, about 480 ns.
 enum class Distance : uint8_t { kUnknown, kNear, kFar };
 constexpr const char* name_of(Distance distance) {

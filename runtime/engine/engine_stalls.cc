@@ -13,11 +13,11 @@
 
 namespace rueda::core {
 
-/// Rank 0 asks by its own ids of sets. A set that is unknown here has been removed, after all that ran in it.
+/// Rank 0 asks by its own ids of sets. A set that is unknown here has been removed: no batch of it comes any more, but
+/// if this rank had joined, its last one may still run.
 BatchProgress Engine::progress_of(const BatchName& batch) {
   const std::shared_ptr<TeamState> team = teams_.find(batch.set);
-  if (team == nullptr) return {BatchStage::kOver};
-  if (team->started.load() <= batch.number) return {BatchStage::kNotStarted};
+  if (team != nullptr && team->started.load() <= batch.number) return {BatchStage::kNotStarted};
   if (!lanes_.runs(batch.set, batch.number)) return {BatchStage::kOver};
   if (lanes_.finisher().has(batch.set, batch.number)) return {BatchStage::kRunning, Mesh::kDevice};
   return {BatchStage::kRunning, lanes_.awaited(batch.set, lanes_.use_of(batch.set, batch.number))};

@@ -19,14 +19,12 @@ namespace {
 constexpr std::chrono::seconds kMarkLook{1};
 constexpr std::chrono::seconds kLastWork{2};
 
-Status given_up(const Batch& batch, const Status& why) try {
+Status given_up(const Batch& batch, const Status& why) {
   return {why.code(),
           fmt::format("{}; device {} number {} has not finished the work that was launched there within {} s and may "
                       "still write to the tensors",
                       why.sentence(), batch.device->functions->name, batch.device->index, kLastWork.count()),
           why.rank()};
-} catch (const std::exception&) {  // no memory for the sentence
-  return why;
 }
 
 }  // namespace
@@ -98,7 +96,7 @@ void Finisher::run() {
       if (launched_.empty()) return;
       head = launched_.front().get();
     }
-    const Status result = await(*head);
+    const Status result = await_safely(*head);
     finish_(*head, result);
     std::unique_ptr<Batch> finished;
     MutexLock lock(mutex_);
@@ -113,6 +111,17 @@ void Finisher::doze(Deadline until) {
   MutexLock lock(mutex_);
   if (news_ == 0) changed_.wait_for(mutex_, until.left(kMarkLook));
   news_ = 0;
+}
+
+/// Without memory for a sentence it looks again a second later: the loan of the tensors must not end before the mark.
+Status Finisher::await_safely(const Batch& batch) {
+  for (;;) {
+    try {
+      return await(batch);
+    } catch (const std::exception&) {
+      doze(Deadline::after(kMarkLook));
+    }
+  }
 }
 
 /// Without memory for the notice, which is a record of its own, nothing is lost: the thread looks by itself, too.
@@ -135,10 +144,7 @@ Status Finisher::await(const Batch& batch) {
     if (last_ && last_->passed()) return given_up(batch, abort_.why());
     if (limit.passed()) return {Code::kTimeout, "the device has not finished the batch"};
     doze(last_ ? *last_ : limit);
-    try {
-      look_(batch);
-    } catch (const std::exception&) {  // the next look may find memory
-    }
+    look_(batch);
   }
 }
 

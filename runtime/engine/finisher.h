@@ -42,6 +42,7 @@ class Finisher {
 
  private:
   void run() RUEDA_EXCLUDES(mutex_);
+  Status await_safely(const Batch& batch);
   Status await(const Batch& batch) RUEDA_EXCLUDES(mutex_);
   void doze(Deadline until) RUEDA_EXCLUDES(mutex_);
 

@@ -71,7 +71,7 @@ void Engine::wait_for_last_word(Deadline deadline) {
     bool told = false;
     if (baton_.try_take()) {
       static_cast<void>(run_turn());
-      told = turn_->told_peers() && turn_->flushed();
+      told = turn_->tried_to_tell_peers() && turn_->flushed();
       settle();
     }
     if (told || deadline.passed()) return;

@@ -85,9 +85,9 @@ class Turn {
   /// Whether every frame for a rank that has said goodbye has left. Such a rank may not have read yet that it, or this
   /// rank, has left; or it will never read again.
   bool flushed_to_leavers() const RUEDA_ON(baton_holder) { return flushed_to_leavers_; }
-  /// After the abort was raised: whether peers have been sent the reason, or there was no memory for it: a shutdown
-  /// does not wait for the next try, because peers see the connection end.
-  bool told_peers() const RUEDA_ON(baton_holder) { return told_peers_ || tell_again_ != SteadyClock::time_point(); }
+  /// After the abort was raised: whether a turn has tried to send peers the reason. It fails only for lack of memory.
+  /// Turns then try again, but a shutdown need not wait for that: peers see the connection end.
+  bool tried_to_tell_peers() const RUEDA_ON(baton_holder) { return tell_again_ != SteadyClock::time_point(); }
   /// Whether operations are in agreement.
   bool expecting() const RUEDA_ON(baton_holder) { return oldest_ != nullptr; }
   /// Asks for error verdicts for what is in no batch yet and was submitted longer ago than its limit.
@@ -174,7 +174,7 @@ class Turn {
   bool said_goodbye_ RUEDA_GUARDED_BY(baton_holder) = false;
   bool dismissed_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< all below
   bool told_peers_ RUEDA_GUARDED_BY(baton_holder) = false;
-  SteadyClock::time_point tell_again_ RUEDA_GUARDED_BY(baton_holder);  ///< not before, if there was no memory
+  SteadyClock::time_point tell_again_ RUEDA_GUARDED_BY(baton_holder);  ///< the next try, if there was no memory
   bool urgent_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< the next frame to rank 0 holds more than proposals
   bool unsent_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< some link has something to flush
   bool flushed_ RUEDA_GUARDED_BY(baton_holder) = true;

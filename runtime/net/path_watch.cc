@@ -36,9 +36,7 @@ uint64_t PathWatch::add(int rank, int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) {
     log(LogLevel::kWarning,
-        "the connection to rank {} is not watched ({}): if its host is lost without a word, only TCP finds out, after "
-        "a "
-        "quarter of an hour",
+        "the connection to rank {} is not watched ({}): only TCP would see the loss of its host, after 15 minutes",
         rank, reason_of(errno));
   }
   MutexLock lock(mutex_);

@@ -33,6 +33,12 @@ void with_one_in_flight(int follow, const std::function<void(rueda_session*, rue
   });
 }
 
+/// In the sentence of this thread's last call.
+void expect_words(const std::string& words) {
+  const std::string sentence = rueda_last_error();
+  expect(sentence.find(words) != std::string::npos, "\"" + sentence + "\" lacks \"" + words + "\"");
+}
+
 }  // namespace
 
 TEST_CASE("waiting again gives the same result again, from several threads too") {
@@ -42,6 +48,10 @@ TEST_CASE("waiting again gives the same result again, from several threads too")
     on_threads(4, [&](int) {
       for (int i = 0; i < 3; ++i) expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait");
     });
+    rueda_tensor output{};
+    output.struct_size = sizeof output;
+    expect_code(rueda_output(handle, 1, &output), RUEDA_INVALID_ARGUMENT, "an output that is not there");
+    expect_words("handle " + std::to_string(handle) + " has no output 1; it has 1, counted from 0");
     expect(rueda_poll(handle) == 1, "a finished operation polls as such");
     expect(std::string(rueda_handle_error(handle)).empty(), "a success has a sentence");
     expect_code(rueda_release(handle), RUEDA_OK, "release");
@@ -76,9 +86,18 @@ TEST_CASE("a wait that times out leaves the operation in flight, and a later wai
       const rueda_handle handle = start_sum(session, values, "w");
       for (const double seconds : {0.0, 0.001, 0.02}) {
         expect_code(rueda_wait(handle, seconds), RUEDA_TIMEOUT, "a short wait");
+        expect_words("allreduce \"w\": the wait's timeout passed");
         expect(rueda_poll(handle) == 0, "the operation is not in flight any more");
       }
       expect(std::string(rueda_handle_error(handle)).empty(), "an operation in flight has a sentence");
+      const std::string belongs = "handle " + std::to_string(handle) + " belongs to an operation in flight";
+      rueda_tensor output{};
+      output.struct_size = sizeof output;
+      expect_code(rueda_output(handle, 0, &output), RUEDA_INVALID_ARGUMENT, "an output in flight");
+      expect_words(belongs);
+      size_t count = 0;
+      expect_code(rueda_received_splits(handle, nullptr, 0, &count), RUEDA_INVALID_ARGUMENT, "splits in flight");
+      expect_words(belongs);
       expect_usable(session, "go on");
       expect(finish(handle).code == RUEDA_OK && values[0] == 3, "the result after the timeouts is wrong");
     } else {
