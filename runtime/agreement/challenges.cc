@@ -1,8 +1,8 @@
-// Which way, if any, is better than the one that was chosen.
+// Which variant, if any, is better than the one that was chosen.
 //
 //   due ─▶ begin ─▶ the choice's batch and the challenger's, in the one order or the other
 //                   └─▶ both times are there ─▶ judge: a step ahead or back
-//                                               └─▶ it has won, or goes on, or the next way's turn comes
+//                                               └─▶ it has won, or goes on, or the next variant's turn comes
 #include "runtime/agreement/challenges.h"
 
 #include <algorithm>
@@ -34,10 +34,10 @@ std::optional<Variant> Challenges::judge() {
   lead_ += *challenger_ < kBetter * *choice_ ? 1 : -1;
   choice_.reset();
   challenger_.reset();
-  if (lead_ == kAhead) return ways_[turn_];
+  if (lead_ == kAhead) return variants_[turn_];
   if (lead_ > -kBehind) return std::nullopt;
   pairs_ = lead_ = 0;
-  if (++turn_ == ways_.size()) {
+  if (++turn_ == variants_.size()) {
     turn_ = 0;
     ++tours_;
   }

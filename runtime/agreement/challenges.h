@@ -9,14 +9,15 @@
 
 namespace rueda::core {
 
-/// Looks for a way that beats the one that a contest has chosen, in pairs of batches next to each other. A contest
+/// Looks for a variant that beats the one that a contest has chosen, in pairs of batches next to each other. A contest
 /// judges by few times, which other work may have disturbed; both batches of a pair meet the machine in the same state.
 ///
-/// One way after the other challenges the choice. A pair in which it takes at least 3 % less time brings it one step
-/// ahead, every other pair one step back. kAhead steps ahead it has won, kBehind steps behind it is dismissed. So a way
-/// that wins almost all pairs needs few of them, and one that is better by more than chance wins although chance
-/// decides many, as with more ranks than cores: with 7 pairs of 10 by 0.92, with 5 by 0.3, with 3 by 0.002. Each tour
-/// through all ways is followed by a longer rest. Pure; owned by the tuner. Times are nanoseconds for each byte.
+/// One variant after the other challenges the choice. A pair in which it takes at least 3 % less time brings it one
+/// step ahead, every other pair one step back. kAhead steps ahead it has won, kBehind steps behind it is dismissed. So
+/// a variant that wins almost all pairs needs few of them, and one that is better by more than chance wins although
+/// chance decides many, as with more ranks than cores: with 7 pairs of 10 by 0.92, with 5 by 0.3, with 3 by 0.002. Each
+/// tour through all variants is followed by a longer rest. Pure; owned by the tuner. Times are nanoseconds for each
+/// byte.
 class Challenges {
  public:
   static constexpr int kAhead = 7;
@@ -29,14 +30,14 @@ class Challenges {
   static constexpr std::chrono::milliseconds kFirstRest{1000};
 
   Challenges() = default;
-  /// ways: those that challenge, in turn; the choice is not one of them. May be empty. tours: those of the choices
-  /// before: ways that are alike replace each other by chance, and must not be tried as often for ever.
-  Challenges(std::vector<Variant> ways, SteadyClock::time_point now, int tours = 0)
-      : ways_(std::move(ways)), next_(now + kFirstRest), tours_(tours) {}
+  /// variants: those that challenge, in turn; the choice is not one of them. May be empty. tours: how many the choices
+  /// before it have had: variants that are alike replace each other by chance, and must not be tried as often for ever.
+  Challenges(std::vector<Variant> variants, SteadyClock::time_point now, int tours = 0)
+      : variants_(std::move(variants)), next_(now + kFirstRest), tours_(tours) {}
 
   /// Returns whether a pair is due. There is a challenger then.
-  bool due(SteadyClock::time_point now) const { return !ways_.empty() && now >= next_; }
-  const Variant& challenger() const { return ways_[turn_]; }
+  bool due(SteadyClock::time_point now) const { return !variants_.empty() && now >= next_; }
+  const Variant& challenger() const { return variants_[turn_]; }
   int tours() const { return tours_; }
   /// Whether the challenger runs before the choice in the next pair. It does in every second one, so that a program
   /// whose batches take turns favours neither.
@@ -52,7 +53,7 @@ class Challenges {
  private:
   std::optional<Variant> judge();
 
-  std::vector<Variant> ways_;
+  std::vector<Variant> variants_;
   SteadyClock::time_point next_;
   size_t turn_ = 0;
   int tours_ = 0;
