@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -76,6 +77,7 @@ DumpDesk::~DumpDesk() {
 void DumpDesk::accept() {
   if (visitor_.valid()) return;  // `answer` arms the watch again
   AcceptedSocket socket = accept_one(listener_.get());
+  if (socket.error != 0 && socket.error != EAGAIN) return patience_->start(kVisitorPause, [this] { accept(); });
   if (!socket.fd.valid() || !check_same_user(socket.fd.get()).ok()) return watch_->arm([this] { accept(); });
   visitor_ = std::move(socket.fd);
   first_look_.clear();

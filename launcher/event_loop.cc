@@ -5,6 +5,7 @@
 
 #include "launcher/event_loop.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -13,12 +14,22 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <utility>
+
+#include "runtime/base/unique_fd.h"
 
 namespace rueda::core::launcher {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
+
+namespace {
+
+/// How often a descriptor that got no epoll set is looked at.
+constexpr std::chrono::milliseconds kBetweenLooks{50};
+
+}  // namespace
 
 struct EventLoop::State {
   asio::io_context io{1};
@@ -33,23 +44,70 @@ void EventLoop::post(std::function<void()> callback) { asio::post(state_->io, st
 asio::io_context& EventLoop::io() { return state_->io; }
 
 // The descriptor goes into an epoll set of its own, and Asio waits for that set, which is readable as soon as the
-// descriptor is ready. Asio sets O_NONBLOCK on each descriptor that it gets, and this way it gets only the set.
-struct FdWatch::State {
-  explicit State(asio::io_context& loop) : io(loop), set(loop) {}
+// descriptor is ready. Asio sets O_NONBLOCK on each descriptor that it gets, and this way it gets only the set. A file
+// cannot be in a set and never blocks, so its callback is due in the next round. If the kernel gives no set, a timer
+// looks at the descriptor: late, but without a descriptor of its own.
+struct FdWatch::State : std::enable_shared_from_this<FdWatch::State> {
+  enum class How { kBySet, kAtOnce, kByLooks };
+  State(asio::io_context& loop, int watched, Interest interest)
+      : io(loop), fd(watched), reads(interest == Interest::kRead), set(loop), look_timer(loop), how(take_set()) {}
+  How take_set();
+  void wait();
+  void look_in(std::chrono::milliseconds pause);
+  void fire(uint64_t number);
+
   asio::io_context& io;
+  const int fd;
+  const bool reads;
   asio::posix::stream_descriptor set;
-  bool always_ready = false;
+  asio::steady_timer look_timer;
+  const How how;
   uint64_t armed = 0;  // number of the last arm; callbacks of earlier ones are stale
   std::function<void()> ready;
 };
 
-FdWatch::FdWatch(EventLoop& loop, int fd, Interest interest) : state_(std::make_shared<State>(loop.io())) {
-  const int set = epoll_create1(EPOLL_CLOEXEC);
+FdWatch::State::How FdWatch::State::take_set() {
+  UniqueFd made(epoll_create1(EPOLL_CLOEXEC));
+  if (!made.valid()) return How::kByLooks;
   epoll_event event{};
-  event.events = interest == Interest::kRead ? EPOLLIN : EPOLLOUT;
-  state_->always_ready = set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0;  // EPERM if it is a file
-  if (set >= 0) state_->set.assign(set);
+  event.events = reads ? EPOLLIN : EPOLLOUT;
+  if (epoll_ctl(made.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno == EPERM ? How::kAtOnce : How::kByLooks;
+  error_code refused;
+  set.assign(made.get(), refused);
+  if (refused) return How::kByLooks;
+  made.release();
+  return How::kBySet;
 }
+
+void FdWatch::State::fire(uint64_t number) {
+  if (armed != number) return;
+  const auto callback = std::exchange(ready, nullptr);
+  callback();
+}
+
+void FdWatch::State::wait() {
+  const auto on_ready = [weak = weak_from_this(), number = armed](const error_code& error) {
+    const auto state = weak.lock();
+    if (!error && state) state->fire(number);
+  };
+  if (how == How::kBySet) return set.async_wait(asio::posix::stream_descriptor::wait_read, on_ready);
+  if (how == How::kAtOnce) return asio::post(io, [on_ready] { on_ready({}); });
+  look_in(std::chrono::milliseconds(0));
+}
+
+void FdWatch::State::look_in(std::chrono::milliseconds pause) {
+  look_timer.expires_after(pause);
+  look_timer.async_wait([weak = weak_from_this(), number = armed](const error_code& error) {
+    const auto state = weak.lock();
+    if (error || !state || state->armed != number) return;
+    pollfd entry{state->fd, static_cast<short>(state->reads ? POLLIN : POLLOUT), 0};
+    if (::poll(&entry, 1, 0) > 0) return state->fire(number);
+    state->look_in(kBetweenLooks);
+  });
+}
+
+FdWatch::FdWatch(EventLoop& loop, int fd, Interest interest)
+    : state_(std::make_shared<State>(loop.io(), fd, interest)) {}
 
 FdWatch::~FdWatch() {
   if (state_) disarm();
@@ -60,23 +118,13 @@ void FdWatch::disarm() {
   state_->ready = nullptr;
   error_code ignored;
   if (state_->set.is_open()) state_->set.cancel(ignored);
+  state_->look_timer.cancel();
 }
 
 void FdWatch::arm(std::function<void()> ready) {
   disarm();
   state_->ready = std::move(ready);
-  auto fire = [weak = std::weak_ptr<State>(state_), armed = state_->armed](const error_code& error) {
-    const auto state = weak.lock();
-    if (error || !state || state->armed != armed) return;
-    const auto callback = std::exchange(state->ready, nullptr);
-    callback();
-  };
-  // A file cannot be in an epoll set and never blocks, so its callback is due in the next round.
-  if (state_->always_ready) {
-    asio::post(state_->io, [fire] { fire({}); });
-  } else {
-    state_->set.async_wait(asio::posix::stream_descriptor::wait_read, fire);
-  }
+  state_->wait();
 }
 
 struct Timer::State {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <span>
 #include <utility>
@@ -60,6 +61,7 @@ void NoticeDesk::await() {
 
 void NoticeDesk::accept() {
   AcceptedSocket socket = accept_one(listener_.get());
+  if (socket.error != 0 && socket.error != EAGAIN) return patience_.start(kVisitorPause, [this] { accept(); });
   if (!socket.fd.valid() || !check_same_user(socket.fd.get()).ok()) return await();
   visitor_ = std::move(socket.fd);
   request_ = std::make_unique<FdWatch>(loop_, visitor_.get(), Interest::kRead);

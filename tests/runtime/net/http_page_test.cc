@@ -1,18 +1,15 @@
 #include "runtime/net/http_page.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <ctime>
-#include <vector>
+#include <optional>
 
-#include "runtime/base/unique_fd.h"
+#include "tests/support/no_descriptors.h"
 
 namespace rueda::core {
 namespace {
@@ -70,29 +67,15 @@ TEST_CASE("a page without a descriptor for a visitor rests, and answers once the
   boost::asio::io_context io;
   tcp::socket visitor(io);
   visitor.open(tcp::v4());
-  rlimit before{};
-  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const rlimit few{128, before.rlim_max};
-  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
-  std::vector<UniqueFd> taken;
-  for (;;) {
-    taken.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!taken.back().valid()) break;
-  }
+  std::optional<test::NoDescriptors> none(std::in_place);
   visitor.connect({boost::asio::ip::address_v4::loopback(), page->port()});
   boost::asio::write(visitor, boost::asio::buffer(std::string_view("GET /metrics HTTP/1.1\r\n\r\n")));
-  const auto cpu_time = [] {
-    timespec now{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-  };
   // Nothing comes in this time; a page that tried again at once would take all of it from a core.
-  const auto begin = cpu_time();
+  const auto begin = test::cpu_time();
   pollfd answer{visitor.native_handle(), POLLIN, 0};
   CHECK(poll(&answer, 1, 500) == 0);
-  CHECK(cpu_time() - begin < std::chrono::milliseconds(100));
-  taken.clear();
-  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(test::cpu_time() - begin < std::chrono::milliseconds(100));
+  none.reset();
   CHECK(poll(&answer, 1, 60'000) == 1);
 }
 
