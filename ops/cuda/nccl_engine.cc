@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <thread>
 
 #include "ops/cuda/device_functions.h"
@@ -24,6 +25,9 @@ using core::EngineCall;
 constexpr std::chrono::seconds kMostForKernels{1};
 /// From how many bytes on two levels are chosen by themselves, as for tensors in host memory.
 constexpr size_t kTwoLevelBytes = 64 << 10;
+
+/// Made while there is memory.
+const Status kLaunchThrew(core::Code::kSystem, "an exception ended the launch of NCCL's kernels; memory may be out");
 
 /// Whether results follow from the order in which elements are added up; integers' sums are exact.
 bool sums_may_differ(core::Dtype dtype) { return core::is_float(core::part_of(dtype)); }
@@ -97,17 +101,20 @@ Result<bool> NcclEngine::launch(const Call& call, Use use, EngineCall& host) {
     RUEDA_RETURN_IF_ERROR(prepare_buffer(call, use, work, host));
   }
   RUEDA_RETURN_IF_ERROR(order(call, work.stream));
+  const auto launch_it = [&]() -> Status {
+    if (by_host) {
+      return HierarchicalBatch(call, *nccl_sum_of(call), work.stream, communicators_, work.pinned, host).run();
+    }
+    if (!fold && !plan) return batch.launch();
+    const Kernels& kernels = *use.device->kernels().value();
+    if (fold) return FoldedBatch(call, *fold, kernels, work.stream, work.buffer, communicators_, host).launch();
+    return PackedBatch(call, *plan, kernels, work.stream, work.buffer, communicators_, host).launch();
+  };
   Status launched;
-  if (by_host) {
-    launched = HierarchicalBatch(call, *nccl_sum_of(call), work.stream, communicators_, work.pinned, host).run();
-  } else if (fold) {
-    const Kernels& kernels = *use.device->kernels().value();
-    launched = FoldedBatch(call, *fold, kernels, work.stream, work.buffer, communicators_, host).launch();
-  } else if (plan) {
-    const Kernels& kernels = *use.device->kernels().value();
-    launched = PackedBatch(call, *plan, kernels, work.stream, work.buffer, communicators_, host).launch();
-  } else {
-    launched = batch.launch();
+  try {
+    launched = launch_it();
+  } catch (const std::exception&) {  // a part may be in the stream already
+    launched = kLaunchThrew;
   }
   return leave_mark(call, work, launched);
 }
