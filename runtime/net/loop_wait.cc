@@ -4,6 +4,9 @@
 #include "runtime/net/loop_wait.h"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <utility>
 
 #include "runtime/base/log.h"
 #include "runtime/base/shortage.h"
@@ -27,6 +30,17 @@ void run_loop(boost::asio::io_context& io, const char* what) {
     } catch (const std::exception& error) {
       log(LogLevel::kError, "{}: {}", what, failure_of(error).sentence());
     }
+  }
+}
+
+void stop_loop(boost::asio::io_context& io, std::function<void()> last) noexcept {
+  try {
+    boost::asio::post(io, [&io, last = std::move(last)] {
+      if (last) last();
+      io.stop();
+    });
+  } catch (const std::exception&) {
+    io.stop();
   }
 }
 

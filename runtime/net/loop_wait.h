@@ -29,4 +29,8 @@ struct LoopWait {
 /// and goes on: the others that the loop serves are sound.
 void run_loop(boost::asio::io_context& io, const char* what);
 
+/// Stops the loop that another thread runs with `run_loop`, behind all that was posted before, and calls `last` there
+/// first. Without memory to post that it stops the loop at once, and `last` is not called. Any thread.
+void stop_loop(boost::asio::io_context& io, std::function<void()> last = {}) noexcept;
+
 }  // namespace rueda::core

@@ -20,10 +20,12 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/shortage.h"
 #include "runtime/net/key_derivation.h"
 
 namespace rueda::core {
@@ -91,12 +93,15 @@ std::string openssl_error() {
   return text;
 }
 
-Status status_of(const error_code& error) {
+/// Names the shortage if there is no memory for the text: a stream that broke always reports something.
+Status status_of(const error_code& error) noexcept try {
   if (!error) return {};
   if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) {
     return Status(Code::kPeerLost, "the peer closed the connection");
   }
   return Status(Code::kSystem, error.message());
+} catch (const std::exception& shortage) {
+  return failure_of(shortage);
 }
 
 Status no_key_but_certificate() {
@@ -119,8 +124,8 @@ void forget_key(SSL* ssl) {
 
 /// Only TLS itself can say that the keys differ: a connection that ends or is reset may be one that was dropped among
 /// many.
-Status handshake_status(const error_code& error) {
-  if (!error) return {};
+Status handshake_status(const error_code& error, SSL* ssl) noexcept try {
+  if (!error) return used_key(ssl) ? Status() : no_key_but_certificate();
   if (error.category() == asio::error::get_ssl_category()) {
     if (ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
       return no_key_but_certificate();
@@ -129,6 +134,8 @@ Status handshake_status(const error_code& error) {
                   "TLS handshake failed (" + error.message() + "): the other side has no or another job key");
   }
   return Status(Code::kPeerLost, "the connection ended in the TLS handshake: " + error.message());
+} catch (const std::exception& shortage) {
+  return failure_of(shortage);
 }
 
 }  // namespace
@@ -228,8 +235,7 @@ void SecureStream::handshake(std::function<void(const Status&)> done) {
   state_->secured->async_handshake(role, [self = state_, done = std::move(done)](const error_code& error) {
     if (!self->open) return;
     forget_key(self->secured->native_handle());
-    const Status status = handshake_status(error);
-    done(status.ok() && !used_key(self->secured->native_handle()) ? no_key_but_certificate() : status);
+    done(handshake_status(error, self->secured->native_handle()));
   });
 }
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -93,6 +94,8 @@ struct PlanFollower::State {
   void follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it);
   bool failed(const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void end(const Status& why) RUEDA_EXCLUDES(mutex);
+  template <typename Step>
+  void or_end(Step&& step) RUEDA_EXCLUDES(mutex);
   void signal() RUEDA_REQUIRES(mutex);
   bool fits(Which which) RUEDA_REQUIRES(mutex);
 };
@@ -216,7 +219,7 @@ void PlanFollower::State::follow(uint64_t number, const std::shared_ptr<Cutoff>&
 bool PlanFollower::State::failed(const StoreReply& reply) {
   if (reply.status.ok()) return false;
   const Status& broken = pipe().broken();
-  end(broken.ok() ? reply.status : Status(Code::kSystem, lost + ": " + broken.sentence()));
+  or_end([&] { end(broken.ok() ? reply.status : Status(Code::kSystem, lost + ": " + broken.sentence())); });
   return true;
 }
 
@@ -226,6 +229,16 @@ void PlanFollower::State::end(const Status& why) {
   if (over.ok()) over = why;
   if (cutoff != nullptr && why.code() == Code::kPeerLost) static_cast<void>(cutoff->raise(why));
   changed.notify_all();
+}
+
+/// A step that finds no memory ends all: what it was to ask for would never come.
+template <typename Step>
+void PlanFollower::State::or_end(Step&& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    end(failure_of(error));
+  }
 }
 
 /// Makes the descriptor say whether a notice is unread.
@@ -246,7 +259,7 @@ Result<std::unique_ptr<PlanFollower>> PlanFollower::start(const StoreLocation& w
   auto server = StoreConnection::open(where, deadline);
   if (!server.ok()) return server.status();
   auto state = std::make_unique<State>(std::move(server).value(), where, worker, std::move(on_notice));
-  boost::asio::post(state->server->io(), [raw = state.get()] { raw->begin(); });
+  boost::asio::post(state->server->io(), [raw = state.get()] { raw->or_end([raw] { raw->begin(); }); });
   RUEDA_RETURN_IF_ERROR(start_thread(state->thread, "that hears of plans", [raw = state.get()] {
     ::pthread_setname_np(::pthread_self(), "rueda-member");
     run_loop(raw->server->io(), "membership");
@@ -255,7 +268,7 @@ Result<std::unique_ptr<PlanFollower>> PlanFollower::start(const StoreLocation& w
 }
 
 PlanFollower::~PlanFollower() {
-  boost::asio::post(state_->server->io(), [raw = state_.get()] { raw->server->io().stop(); });
+  stop_loop(state_->server->io());
   state_->thread.join();
 }
 
@@ -308,7 +321,8 @@ Result<std::shared_ptr<Cutoff>> PlanFollower::take(uint64_t number) {
     }
     if (state.over.code() == Code::kPeerLost) static_cast<void>(made.value()->raise(state.over));
   }
-  boost::asio::post(state.server->io(), [&state, number, cutoff = made.value()] { state.follow(number, cutoff); });
+  boost::asio::post(state.server->io(),
+                    [&state, number, cutoff = made.value()] { state.or_end([&] { state.follow(number, cutoff); }); });
   return made;
 }
 
@@ -316,7 +330,7 @@ void PlanFollower::ask(const PlanRequest& request) { tell(reset_key(state_->job,
 
 void PlanFollower::tell(std::string key, std::string value) {
   boost::asio::post(state_->server->io(), [state = state_.get(), key = std::move(key), value = std::move(value)] {
-    state->pipe().ask({StoreOperation::kSet, key, 0, value}, [](const StoreReply&) {});
+    state->or_end([&] { state->pipe().ask({StoreOperation::kSet, key, 0, value}, [](const StoreReply&) {}); });
   });
 }
 

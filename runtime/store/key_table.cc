@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -46,21 +47,22 @@ Status KeyTable::set(std::string_view key, std::string_view value) {
     return {Code::kSystem, "store: \"" + std::string(key) + "\" does not fit; the store holds " +
                                std::to_string(bytes_) + " of " + std::to_string(kMaxTotalBytes) + " bytes"};
   }
-  bytes_ += key.size() + value.size() - freed;
+  const auto [first, last] = waiters_.equal_range(key);
+  std::vector<Waiter> woken;
+  woken.reserve(static_cast<size_t>(std::distance(first, last)));
+  const std::string copy(value);  // `value` may point into the table, which a waiter may change
   if (old != values_.end()) {
     old->second = value;
   } else {
     values_.emplace(key, value);
   }
-  std::vector<Waiter> woken;
-  const auto [first, last] = waiters_.equal_range(key);
+  bytes_ += key.size() + value.size() - freed;  // from here to the waiters nothing throws
   for (auto it = first; it != last; ++it) {
     numbers_.erase(it->second.number);
     woken.push_back(std::move(it->second.call));
   }
   waiters_.erase(first, last);
-  const std::string copy(value);  // `value` may point into the table, which a waiter may change
-  std::exception_ptr failed;      // the first; all others hear of the value all the same
+  std::exception_ptr failed;  // the first; all others hear of the value all the same
   for (const Waiter& waiter : woken) {
     try {
       waiter(copy);
@@ -111,7 +113,13 @@ const std::string* KeyTable::find(std::string_view key) const {
 
 uint64_t KeyTable::wait(std::string_view key, Waiter waiter) {
   const uint64_t number = next_waiter_++;
-  numbers_.emplace(number, waiters_.emplace(key, Waiting{number, std::move(waiter)}));
+  const auto waiting = waiters_.emplace(key, Waiting{number, std::move(waiter)});
+  try {
+    numbers_.emplace(number, waiting);
+  } catch (...) {
+    waiters_.erase(waiting);
+    throw;
+  }
   return number;
 }
 

@@ -42,8 +42,8 @@ struct Plan {
   Plan with(const PlannedWorker& newcomer) const;
 };
 
-/// hvdrun's notice that another plan is coming, before it makes the present one void: workers leave it when they like.
-/// It replaces an earlier notice of the same plan. hvdrun writes it under `change_key`. A value.
+/// hvdrun's notice that another plan is coming. The present plan stays valid for now, and workers leave it when they
+/// like. It replaces an earlier notice of the same plan. hvdrun writes it under `change_key`. A value.
 struct MembershipNotice {
   uint64_t plan = 0;              ///< the plan that it leads to, or a later one
   uint32_t changes = 0;           ///< all bits of what will change; 0 takes the earlier notice back

@@ -82,12 +82,17 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
     return {};
   }
   uint16_t port() const { return port_; }
-  /// The owner asks no more. Waits a moment for the other processes.
-  void leave() {
-    asio::post(io_, [this] {
-      left_ = true;
-      end_if_unused();
-    });
+  /// The owner asks no more. Waits a moment for the other processes. Without memory to say so the relay stays up for as
+  /// long as its process.
+  void leave() noexcept {
+    try {
+      asio::post(io_, [this] {
+        left_ = true;
+        end_if_unused();
+      });
+    } catch (const std::exception&) {
+      return;
+    }
     const Deadline limit = Deadline::after(kStaysForOthers);
     MutexLock lock(mutex_);
     while (!ended_ && !limit.passed()) changed_.wait_for(mutex_, limit.left(kStaysForOthers));

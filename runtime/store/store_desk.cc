@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
+#include "runtime/base/shortage.h"
 #include "runtime/store/death.h"
 #include "runtime/store/store_keys.h"
 
@@ -65,7 +67,12 @@ uint64_t TableDesk::ask(const StoreRequest& request, Answer answer) {
   } else if (const std::string* value = table_.find(request.key)) {
     answer(holding(*value));
   } else {
-    start_waiting(number, request, std::move(answer));
+    try {
+      start_waiting(number, request, std::move(answer));
+    } catch (...) {
+      cancel(number);
+      throw;
+    }
   }
   return number;
 }
@@ -76,26 +83,35 @@ void TableDesk::start_waiting(uint64_t number, const StoreRequest& request, Answ
   if (const std::string* verdict = ends ? table_.find(end) : nullptr) return answer(failed(death_status(*verdict)));
   Waiting& waiting =
       waiting_.emplace(number, Waiting{std::move(answer), boost::asio::steady_timer(io_), 0, 0}).first->second;
-  waiting.value =
-      table_.wait(request.key, [this, number](const std::string& value) { finish(number, holding(value)); });
+  waiting.value = table_.wait(
+      request.key, [this, number](const std::string& value) { finish(number, [&value] { return holding(value); }); });
   if (ends) {
-    waiting.end =
-        table_.wait(end, [this, number](const std::string& verdict) { finish(number, failed(death_status(verdict))); });
+    waiting.end = table_.wait(end, [this, number](const std::string& verdict) {
+      finish(number, [&verdict] { return failed(death_status(verdict)); });
+    });
   }
   if (request.number < 0) return;
   waiting.limit.expires_after(std::min(std::chrono::milliseconds(request.number), kLongestWait));
   waiting.limit.async_wait([this, number, key = request.key](const boost::system::error_code& error) {
     if (error) return;
-    finish(number, failed(value_missing(key)));
+    finish(number, [&key] { return failed(value_missing(key)); });
   });
 }
 
-void TableDesk::finish(uint64_t number, StoreReply reply) {
+/// Without memory for the reply the answer says so.
+template <typename Make>
+void TableDesk::finish(uint64_t number, Make&& make) {
   const auto found = waiting_.find(number);
   if (found == waiting_.end()) return;  // cancelled while the timer's handler was already queued
   // Taken out first: the answer may ask this desk again.
   const Answer answer = std::move(found->second.answer);
   cancel(number);
+  StoreReply reply;
+  try {
+    reply = make();
+  } catch (const std::exception& error) {
+    reply = failed(failure_of(error));
+  }
   answer(std::move(reply));
 }
 

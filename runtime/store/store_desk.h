@@ -17,7 +17,8 @@ class StoreDesk {
   using Answer = std::function<void(StoreReply)>;
   virtual ~StoreDesk() = default;
   /// Calls `answer` once, perhaps before `ask` returns, unless the request is cancelled. The caller sets the reply's
-  /// id. Returns the number for `cancel`, never 0. Not for StoreOperation::kCancel.
+  /// id. Returns the number for `cancel`, never 0. Not for StoreOperation::kCancel. If it throws, for want of memory,
+  /// `answer` is not called any more.
   virtual uint64_t ask(const StoreRequest& request, Answer answer) = 0;
   /// Drops the request's answer. Does nothing if it has been called.
   virtual void cancel(uint64_t number) = 0;
@@ -49,7 +50,8 @@ class TableDesk : public StoreDesk {
     uint64_t end = 0;    ///< its waiter for the end key; 0 if there is none
   };
   void start_waiting(uint64_t number, const StoreRequest& request, Answer answer);
-  void finish(uint64_t number, StoreReply reply);
+  template <typename Make>
+  void finish(uint64_t number, Make&& make);
 
   boost::asio::io_context& io_;
   KeyTable& table_;

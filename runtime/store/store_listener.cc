@@ -9,7 +9,9 @@
 
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <exception>
 #include <system_error>
+#include <utility>
 
 #include "runtime/base/log.h"
 #include "runtime/base/shortage.h"
@@ -139,6 +141,9 @@ void StoreListener::accept_later(Port& from, const boost::system::error_code& er
 }
 
 void StoreListener::adopt(UniqueFd socket) {
+  if (std::exchange(some_are_over_, false)) {
+    std::erase_if(sessions_, [](const auto& each) { return each.second->over(); });
+  }
   if (sessions_.size() >= options_.max_sessions) return;
   drop_oldest_unproven();
   set_no_delay(socket.get());
@@ -146,13 +151,17 @@ void StoreListener::adopt(UniqueFd socket) {
   // Without a key there is nothing to prove, and a dropped client does not dial again; so it gets the longer time.
   const auto proof = options_.key.present ? options_.proof : options_.silence;
   const auto ended = [this, number, from = peer_address(socket.get()), alive = std::weak_ptr<int>(alive_)] {
-    asio::post(io_, [this, number, from, alive] {
-      if (alive.expired()) return;
-      const auto found = sessions_.find(number);
-      if (found == sessions_.end()) return;
-      note_end(*found->second, from);
-      sessions_.erase(found);
-    });
+    try {
+      asio::post(io_, [this, number, from, alive] {
+        if (alive.expired()) return;
+        const auto found = sessions_.find(number);
+        if (found == sessions_.end()) return;
+        note_end(*found->second, from);
+        sessions_.erase(found);
+      });
+    } catch (const std::exception&) {  // no memory: the session goes when the next client comes
+      if (!alive.expired()) some_are_over_ = true;
+    }
   };
   auto session = std::make_shared<StoreSession>(io_, std::move(socket), tls_, desk_,
                                                 StoreSession::Rules{proof, options_.silence}, ended);

@@ -70,6 +70,7 @@ class StoreListener {
   uint64_t turned_away_ = 0;
   std::string last_turned_away_;                                 ///< address and port
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions_;   ///< by age
+  bool some_are_over_ = false;                                   ///< and still among them
   const std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< posted handlers check it
 };
 

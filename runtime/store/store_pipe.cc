@@ -1,8 +1,15 @@
 // Requests are numbered, since a store answers them in any order: a `get` may wait for minutes while others pass it.
 // One frame is in the stream's hands at a time; the rest queues behind it.
+//
+// Whatever throws, for want of memory or in an answer's own code, breaks the connection: a request that was lost on the
+// way would leave its asker waiting for ever, and a broken connection answers them all.
 #include "runtime/store/store_pipe.h"
 
+#include <exception>
 #include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 
@@ -22,11 +29,12 @@ uint64_t StorePipe::ask(const StoreRequest& request, Answer answer) {
     answer(std::move(reply));
     return id;
   }
-  asked_.emplace(id, std::move(answer));
   StoreRequest numbered = request;
   numbered.id = id;
-  send(numbered);
-  if (!std::exchange(reading_, true)) read();
+  std::vector<std::byte> frame = encode(numbered);
+  asked_.emplace(id, std::move(answer));
+  send(std::move(frame));
+  if (broken_.ok() && !std::exchange(reading_, true)) read();
   return id;
 }
 
@@ -36,12 +44,14 @@ void StorePipe::cancel(uint64_t number) {
   StoreRequest request;
   request.operation = StoreOperation::kCancel;
   request.id = id;
-  send(request);
+  or_break([&] { send(encode(request)); });
 }
 
 void StorePipe::read() {
-  reader_.read(stream_, kMaxStoreFrameBytes, {}, [this](const Status& status, std::span<const std::byte> body) {
-    status.ok() ? take(body) : fail(status);
+  or_break([this] {
+    reader_.read(stream_, kMaxStoreFrameBytes, {}, [this](const Status& status, std::span<const std::byte> body) {
+      status.ok() ? or_break([this, body] { take(body); }) : fail(status);
+    });
   });
 }
 
@@ -56,17 +66,28 @@ void StorePipe::take(std::span<const std::byte> body) {
   answer(std::move(*reply));
 }
 
-void StorePipe::send(const StoreRequest& request) {
-  out_.push_back(encode(request));
-  if (out_.size() == 1) write();
+void StorePipe::send(std::vector<std::byte> frame) {
+  or_break([this, &frame] {
+    out_.push_back(std::move(frame));
+    if (out_.size() == 1) write();
+  });
 }
 
 void StorePipe::write() {
   stream_.write(out_.front(), [this](const Status& status, size_t) {
     if (!status.ok()) return fail(status);
     out_.pop_front();
-    if (!out_.empty()) write();
+    if (!out_.empty()) or_break([this] { write(); });
   });
+}
+
+template <typename Step>
+void StorePipe::or_break(Step&& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    fail(failure_of(error));
+  }
 }
 
 void StorePipe::fail(const Status& why) {
@@ -74,9 +95,13 @@ void StorePipe::fail(const Status& why) {
   broken_ = why;
   stream_.close();
   for (auto& [id, answer] : std::exchange(asked_, {})) {
-    StoreReply reply;
-    reply.status = broken_;
-    answer(std::move(reply));
+    try {
+      StoreReply reply;
+      reply.status = broken_;
+      answer(std::move(reply));
+    } catch (const std::exception& error) {  // the others still have to hear
+      log(LogLevel::kError, "store: an answer was not taken: {}", failure_of(error).sentence());
+    }
   }
 }
 

@@ -12,7 +12,8 @@
 namespace rueda::core {
 
 /// The client's end of a connection to a store: a desk that passes on what it is asked. Belongs to the thread that runs
-/// its loop. Once the connection is broken, every request before and after is answered with `broken`.
+/// its loop. Once the connection is broken, every request before and after is answered with `broken`. An answer that
+/// throws breaks the connection.
 class StorePipe : public StoreDesk {
  public:
   /// `io` outlives it. `tls` is null for a store without a key.
@@ -29,8 +30,10 @@ class StorePipe : public StoreDesk {
  private:
   void read();
   void take(std::span<const std::byte> body);
-  void send(const StoreRequest& request);
+  void send(std::vector<std::byte> frame);
   void write();
+  template <typename Step>
+  void or_break(Step&& step);
   void fail(const Status& why);
 
   StoreFrameReader reader_;

@@ -8,6 +8,9 @@
 // protocol, or of a peer that errs, never become a request.
 #include "runtime/store/store_protocol.h"
 
+#include <exception>
+
+#include "runtime/base/shortage.h"
 #include "runtime/base/wire.h"
 #include "runtime/net/secure_stream.h"
 
@@ -24,6 +27,13 @@ std::vector<std::byte> with_length(const WireWriter& body) {
   frame.u32(static_cast<uint32_t>(body.size()));
   frame.raw(body.view());
   return frame.take();
+}
+
+Status bad_length(uint32_t length, size_t most) noexcept try {
+  return Status(Code::kPeerLost,
+                "a frame of " + std::to_string(length) + " bytes came; a frame has 1 to " + std::to_string(most));
+} catch (const std::exception& error) {
+  return failure_of(error);
 }
 
 }  // namespace
@@ -83,17 +93,17 @@ void StoreFrameReader::read(SecureStream& stream, size_t most_bytes, std::functi
                            const Status& status, size_t) {
     if (!status.ok()) return done(status, {});
     const uint32_t length = WireReader(std::span<const std::byte>(length_)).u32();
-    if (length == 0 || length > most_bytes) {
-      return done(Status(Code::kPeerLost, "a frame of " + std::to_string(length) + " bytes came; a frame has 1 to " +
-                                              std::to_string(most_bytes)),
-                  {});
-    }
     // The length is checked before a byte of memory is spent on it.
-    if (started) started();
-    body_.resize(length);
-    stream.read(body_, [this, done](const Status& body_status, size_t) {
-      done(body_status, body_status.ok() ? std::span<const std::byte>(body_) : std::span<const std::byte>());
-    });
+    if (length == 0 || length > most_bytes) return done(bad_length(length, most_bytes), {});
+    try {
+      if (started) started();
+      body_.resize(length);
+      stream.read(body_, [this, done](const Status& body_status, size_t) {
+        done(body_status, body_status.ok() ? std::span<const std::byte>(body_) : std::span<const std::byte>());
+      });
+    } catch (const std::exception& error) {
+      done(failure_of(error), {});
+    }
   });
 }
 

@@ -5,7 +5,7 @@
 // The pipe numbers the requests of all clients for its one connection and brings each answer back to its asker.
 #include "runtime/store/store_relay.h"
 
-#include <boost/asio/post.hpp>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -24,15 +24,19 @@ class RelayDesk : public StoreDesk {
   RelayDesk(StorePipe& server, std::string name) : server_(server), name_(std::move(name)) {}
   uint64_t ask(const StoreRequest& request, Answer answer) override {
     return server_.ask(request, [this, answer = std::move(answer)](StoreReply reply) {
-      if (const Status& broken = server_.broken(); !broken.ok()) {
-        reply.status = Status(Code::kSystem, name_ + ": " + broken.sentence());
-      }
+      if (const Status& broken = server_.broken(); !broken.ok()) reply.status = named(broken);
       answer(std::move(reply));
     });
   }
   void cancel(uint64_t number) override { server_.cancel(number); }
 
  private:
+  Status named(const Status& broken) const noexcept try {
+    return Status(Code::kSystem, name_ + ": " + broken.sentence());
+  } catch (const std::exception& error) {
+    return failure_of(error);
+  }
+
   StorePipe& server_;
   const std::string name_;
 };
@@ -75,10 +79,7 @@ Result<std::unique_ptr<StoreRelay>> StoreRelay::start(const StoreLocation& where
 }
 
 StoreRelay::~StoreRelay() {
-  boost::asio::post(state_->server->io(), [state = state_.get()] {
-    state->listener.reset();
-    state->server->io().stop();
-  });
+  stop_loop(state_->server->io(), [state = state_.get()] { state->listener.reset(); });
   state_->thread.join();
 }
 

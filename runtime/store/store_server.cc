@@ -83,10 +83,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions
 }
 
 StoreServer::~StoreServer() {
-  asio::post(state_->io, [state = state_.get()] {
-    state->listener.reset();
-    state->io.stop();
-  });
+  stop_loop(state_->io, [state = state_.get()] { state->listener.reset(); });
   state_->thread.join();
 }
 

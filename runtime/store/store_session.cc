@@ -1,8 +1,13 @@
 // The steps of a client: handshake, then frame after frame. Reading goes on while requests wait, so that the end of the
-// stream ends their wait; it pauses while the client does not take its answers, which bounds their memory.
+// stream ends their wait; it pauses while the client does not take its answers, which bounds their memory. A step that
+// throws, for want of memory, ends the session: the client hears of an end, and not of an answer that is lost.
 #include "runtime/store/store_session.h"
 
+#include <exception>
 #include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 namespace {
@@ -28,7 +33,7 @@ StoreSession::~StoreSession() {
 
 void StoreSession::start() {
   arm(read_timer_, rules_.proof);
-  stream_.handshake([this](const Status& status) { status.ok() ? read_on() : end(); });
+  stream_.handshake([this](const Status& status) { status.ok() ? or_end([this] { read_on(); }) : end(); });
 }
 
 void StoreSession::arm(boost::asio::steady_timer& timer, std::chrono::milliseconds limit) {
@@ -48,7 +53,7 @@ void StoreSession::read_on() {
   reader_.read(stream_, proven_ ? kMaxStoreFrameBytes : kMaxFirstFrameBytes, begun,
                [this](const Status& status, std::span<const std::byte> body) {
                  reading_ = false;
-                 status.ok() ? on_request(body) : end();
+                 status.ok() ? or_end([this, body] { on_request(body); }) : end();
                });
 }
 
@@ -69,7 +74,7 @@ void StoreSession::ask(const StoreRequest& request) {
     if (!self) return;
     self->asked_.erase(id);
     reply.id = id;
-    self->send(reply);
+    self->or_end([&] { self->send(reply); });
   });
   if (const auto waits = asked_.find(id); waits != asked_.end()) waits->second = number;
 }
@@ -77,8 +82,9 @@ void StoreSession::ask(const StoreRequest& request) {
 void StoreSession::cancel(uint32_t id) {
   const auto found = asked_.find(id);
   if (found == asked_.end()) return;
-  desk_.cancel(found->second);
-  asked_.erase(found);
+  const uint64_t number = found->second;
+  asked_.erase(found);  // first: a desk that breaks answers all that is left
+  desk_.cancel(number);
 }
 
 void StoreSession::send(const StoreReply& reply) {
@@ -95,17 +101,29 @@ void StoreSession::write() {
     write_timer_.cancel();
     out_bytes_ -= out_.front().size();
     out_.pop_front();
-    if (!out_.empty()) write();
-    read_on();
+    or_end([this] {
+      if (!out_.empty()) write();
+      read_on();
+    });
   });
+}
+
+template <typename Step>
+void StoreSession::or_end(Step&& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    log(LogLevel::kError, "store: a client's session ends: {}", failure_of(error).sentence());
+    end();
+  }
 }
 
 void StoreSession::end() {
   over_ = true;
-  for (const auto& [id, number] : std::exchange(asked_, {})) desk_.cancel(number);
+  stream_.close();
   read_timer_.cancel();
   write_timer_.cancel();
-  stream_.close();
+  for (const auto& [id, number] : std::exchange(asked_, {})) desk_.cancel(number);
   if (const auto ended = std::exchange(ended_, nullptr)) ended();
 }
 

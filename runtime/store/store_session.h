@@ -23,13 +23,15 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
     std::chrono::milliseconds silence;
   };
   /// `desk` outlives the session. `ended` is called at most once, when the session is over; drop the session after that
-  /// call, not inside.
+  /// call, not inside. It does not throw.
   StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls, StoreDesk& desk,
                Rules rules, std::function<void()> ended);
   ~StoreSession();
   void start();
   /// Whether the client has sent a whole request, and so, if there is a key, has proven it.
   bool proven() const { return proven_; }
+  /// Whether it has ended: it takes and gives nothing more.
+  bool over() const { return over_; }
 
  private:
   void arm(boost::asio::steady_timer& timer, std::chrono::milliseconds limit);
@@ -40,6 +42,8 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void send(const StoreReply& reply);
   void write();
   void end();
+  template <typename Step>
+  void or_end(Step&& step);
 
   StoreDesk& desk_;
   const Rules rules_;
