@@ -124,6 +124,10 @@ def sleeps(files):
     return find(files, r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(", "sleeps; wait for what is to happen")
 
 
+def machine_folders(files):
+    return find(files, r"(?<![\w.~/])(/(?:home|root|work|mnt|builds)/\S+)", "names a folder of the machine that it was measured on")
+
+
 def open_ends(files):
     return find(files, r"\b(TODO|FIXME|XXX)\b", "leaves something open")
 

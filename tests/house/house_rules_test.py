@@ -49,6 +49,12 @@ class Rules(unittest.TestCase):
         self.assertTrue(complaints[0].startswith("tests/a_test.cc:2 "))
         self.assertEqual(house_rules.sleeps({"a.h": "std::atomic<bool> asleep;\n"}), [])
 
+    def test_a_folder_of_a_machine_is_found(self):
+        files = {"docs/results/a.json": '{"command": "mpirun -np 2 /work/build/bin/perf"}\n'}
+        self.assertEqual(len(house_rules.machine_folders(files)), 1)
+        files = {"docs/results/a.md": "see 2-core-vm/work/ and https://example.org/home/x, build/root/y\n"}
+        self.assertEqual(house_rules.machine_folders(files), [])
+
     def test_an_open_end_is_found(self):
         self.assertEqual(len(house_rules.open_ends({"a.h": "// TO" + "DO later\n"})), 1)
 

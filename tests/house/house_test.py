@@ -10,8 +10,8 @@ FOLDERS = ["benchmarks", "bindings", "compression", "docs", "examples", "launche
 
 
 def read_tree(root):
-    """Three dictionaries by path: the code in C and C++, the code in Python, and the pages in Markdown."""
-    code, python, pages = {}, {}, {}
+    """Four dictionaries by path: the code in C and C++, the code in Python, the pages in Markdown, and all of docs/results."""
+    code, python, pages, results = {}, {}, {}, {}
     for top in FOLDERS:
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
@@ -24,16 +24,19 @@ def read_tree(root):
                     python[path] = text
                 elif path.endswith(".md"):
                     pages[path] = text
+                if path.startswith("docs/results/"):
+                    results[path] = text
     for name in ["README.md", "CONTRIBUTING.md"]:
         with open(os.path.join(root, name), encoding="utf-8") as file:
             pages[name] = file.read()
-    return code, python, pages
+    return code, python, pages, results
 
 
 class House(unittest.TestCase):
     tree = {}
     python = {}
     pages = {}
+    results = {}
 
     def holds(self, rule, files=None):
         complaints = rule(self.tree if files is None else files)
@@ -56,6 +59,10 @@ class House(unittest.TestCase):
 
     def test_the_build_picks_files_and_not_the_preprocessor(self):
         self.holds(house_rules.conditionals)
+
+    def test_results_name_no_folder_of_a_machine(self):
+        self.assertGreater(len(self.results), 100)
+        self.holds(house_rules.machine_folders, self.results)
 
     def test_nothing_sleeps(self):
         self.holds(house_rules.sleeps)
@@ -93,5 +100,5 @@ class House(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    House.tree, House.python, House.pages = read_tree(sys.argv.pop())
+    House.tree, House.python, House.pages, House.results = read_tree(sys.argv.pop())
     unittest.main()
