@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-bool contains(const std::vector<std::string>& list, const std::string& text) {
+bool is_in(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
@@ -48,11 +48,11 @@ Status none_answered(const std::vector<std::string>& candidates, const std::vect
 Result<StoreRoutes> plan_store_routes(const std::vector<std::string>& own, const std::vector<HostView>& hosts) {
   StoreRoutes routes;
   const auto listen_on = [&routes](const std::string& address) {
-    if (!contains(routes.listen, address)) routes.listen.push_back(address);
+    if (!is_in(routes.listen, address)) routes.listen.push_back(address);
   };
   for (const HostView& host : hosts) {
     std::vector<std::string> way{kLoopback};
-    if (!host.here) way = contains(own, host.our_address) ? std::vector<std::string>{host.our_address} : own;
+    if (!host.here) way = is_in(own, host.our_address) ? std::vector<std::string>{host.our_address} : own;
     if (way.empty())
       return Status(Code::kInvalidArgument, "this machine has no address at which other hosts could reach it");
     for (const std::string& address : way) listen_on(address);

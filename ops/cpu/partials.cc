@@ -34,13 +34,13 @@ Partials::Partials(const Call& call, const Packing& packing)
 
 void Partials::load(SliceCursor& cursor, int64_t count, std::byte* to) const {
   if (dtype_ == wire_) return packing_.pack(cursor, count, to, StoreHint::kPlain);
-  // Encode a block, widen it, go on: the encoded copy never leaves the first-level cache.
-  constexpr int64_t kBlock = 2048;
-  alignas(64) std::byte block[kBlock * 2];
+  // Encode a piece, widen it, go on: the encoded copy never leaves the first-level cache.
+  constexpr int64_t kPiece = 2048;
+  alignas(64) std::byte piece[kPiece * 2];
   while (count > 0) {
-    const int64_t length = std::min(count, kBlock);
-    packing_.pack(cursor, length, block, StoreHint::kPlain);
-    cast(casts(best_isa()), CastTask{wire_, dtype_, 1.0, StoreHint::kPlain}, block, to, length);
+    const int64_t length = std::min(count, kPiece);
+    packing_.pack(cursor, length, piece, StoreHint::kPlain);
+    cast(casts(best_isa()), CastTask{wire_, dtype_, 1.0, StoreHint::kPlain}, piece, to, length);
     to += static_cast<size_t>(length) * element_bytes();
     count -= length;
   }

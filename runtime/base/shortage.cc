@@ -25,16 +25,16 @@ std::optional<uint64_t> own_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-thread_local uint64_t told = 0;
+thread_local uint64_t times_told = 0;
 
 std::string open_files() {
-  ++told;
+  ++times_told;
   const auto limit = own_limit(RLIMIT_NOFILE);
   return limit ? fmt::format("; this process may open {} (ulimit -n)", *limit) : "";
 }
 
 std::string open_files_of_machine() {
-  ++told;
+  ++times_told;
   const auto limit = read_number("/proc/sys/fs/file-max");
   return limit ? fmt::format("; this machine may open {} (sysctl fs.file-max)", *limit) : "";
 }
@@ -110,6 +110,6 @@ Status failure_of(const std::exception& error) noexcept {
 
 std::string no_thread_reason() { return std::generic_category().message(EAGAIN) + processes() + address_space(); }
 
-uint64_t shortages_told() { return told; }
+uint64_t shortages_told() { return times_told; }
 
 }  // namespace rueda::core

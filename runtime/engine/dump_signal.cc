@@ -30,7 +30,7 @@ struct Slot {
   std::atomic<bool> asked{false};
 };
 
-std::array<Slot, 16> slots;
+std::array<Slot, 16> all_slots;
 std::atomic<int> inside{0};  ///< handlers that run
 Mutex disposition;
 int watched_signal RUEDA_GUARDED_BY(disposition) = 0;  ///< the signal that has our handler
@@ -40,7 +40,7 @@ void on_signal(int) {
   const int kept = errno;  // the interrupted code may be about to read it
   inside.fetch_add(1);
   const pid_t self = ::getpid();
-  for (Slot& slot : slots) {
+  for (Slot& slot : all_slots) {
     if (slot.owner.load() != self) continue;
     slot.asked.store(true);
     const uint64_t one = 1;
@@ -78,22 +78,23 @@ Status install(int signal) RUEDA_REQUIRES(disposition) {
 
 Result<std::unique_ptr<DumpSignal>> DumpSignal::watch(int signal, int doorbell) {
   MutexLock lock(disposition);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].owner.load() == ::getpid()) continue;  // a child may take its parent's: the parent has its own copy
+  for (size_t i = 0; i < all_slots.size(); ++i) {
+    if (all_slots[i].owner.load() == ::getpid())
+      continue;  // a child may take its parent's: the parent has its own copy
     RUEDA_RETURN_IF_ERROR(install(signal));
     ++watchers;
-    slots[i].asked.store(false);
-    slots[i].doorbell.store(doorbell);
-    slots[i].owner.store(::getpid());  // last: the handler looks at the rest only after this
+    all_slots[i].asked.store(false);
+    all_slots[i].doorbell.store(doorbell);
+    all_slots[i].owner.store(::getpid());  // last: the handler looks at the rest only after this
     return std::unique_ptr<DumpSignal>(new DumpSignal(i));
   }
   return Status(Code::kInvalidArgument,
-                fmt::format("{} sessions of this process already watch it; that is the limit", slots.size()));
+                fmt::format("{} sessions of this process already watch it; that is the limit", all_slots.size()));
 }
 
 DumpSignal::~DumpSignal() {
   MutexLock lock(disposition);
-  slots[slot_].owner.store(0);
+  all_slots[slot_].owner.store(0);
   while (inside.load() != 0) ::sched_yield();  // afterwards no handler writes to the doorbell any more
   if (--watchers != 0) return;
   // The program may have replaced our handler since; then it stays.
@@ -102,6 +103,6 @@ DumpSignal::~DumpSignal() {
   if (known.sa_handler == on_signal) ::signal(watched_signal, SIG_DFL);
 }
 
-bool DumpSignal::take() { return slots[slot_].asked.load() && slots[slot_].asked.exchange(false); }
+bool DumpSignal::take() { return all_slots[slot_].asked.load() && all_slots[slot_].asked.exchange(false); }
 
 }  // namespace rueda::core

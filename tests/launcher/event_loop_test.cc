@@ -23,7 +23,7 @@ using test::NoDescriptors;
 /// Longer than the pauses of a loop that rests, and in CPU time much for one.
 constexpr std::chrono::milliseconds kWhile{500};
 constexpr std::chrono::milliseconds kMuch{100};
-constexpr std::chrono::minutes kLate{3};
+constexpr std::chrono::minutes kLatest{3};
 
 /// Runs the loop for a time, or until something stops it.
 void run_for(EventLoop& loop, std::chrono::milliseconds time) {
@@ -53,7 +53,7 @@ TEST_CASE("a watch that found no descriptor of its own waits for its descriptor,
     CHECK(cpu_time() - begin < kMuch);
     REQUIRE(write(writing.get(), "x", 1) == 1);
   });
-  run_for(loop, kLate);
+  run_for(loop, kLatest);
   CHECK(calls == 1);
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("a watch that found no descriptor of its own calls back once, and not 
     calls += 10;
     loop.post([&loop] { loop.stop(); });
   });
-  end.start(kLate, [&loop] { loop.stop(); });
+  end.start(kLatest, [&loop] { loop.stop(); });
   loop.run();
   CHECK(calls == 10);
 }
@@ -95,7 +95,7 @@ TEST_CASE("a desk that has no descriptor for its visitor rests, and serves it on
   });
   FdWatch answered(loop, visitor.fd.get(), Interest::kRead);
   answered.arm([&] { loop.stop(); });
-  run_for(loop, kLate);
+  run_for(loop, kLatest);
   const Packet packet = receive_packet(visitor.fd.get(), 64, 0);
   CHECK(packet.kind == PacketKind::kPacket);
   CHECK(packet.bytes.size() == 6);  // '0' and the sentence
