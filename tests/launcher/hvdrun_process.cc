@@ -56,8 +56,17 @@ HvdrunProcess::HvdrunProcess(const std::vector<std::string>& arguments, const st
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   for (int fd = 0; fd < 3; ++fd) posix_spawn_file_actions_adddup2(&actions, theirs[fd].get(), fd);
+  // As at a terminal, also if the tests run in the background of a shell or behind nohup, which ignore these.
+  sigset_t usual;
+  sigemptyset(&usual);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) sigaddset(&usual, signal);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const char* const program = before.empty() ? RUEDA_HVDRUN : before.front().c_str();
-  const int error = posix_spawnp(&pid_, program, &actions, nullptr, words.data(), variables.data());
+  const int error = posix_spawnp(&pid_, program, &actions, &attributes, words.data(), variables.data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   REQUIRE(error == 0);
 }

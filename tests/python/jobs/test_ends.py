@@ -74,6 +74,7 @@ def test_an_interrupt_ends_an_init_that_waits_for_others(sends):
     text = f"""
 import os, signal, threading
 import rueda.numpy as hvd
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs have none
 try:
     threading.Timer(0.3, lambda: {sends}).start()
     hvd.init()
