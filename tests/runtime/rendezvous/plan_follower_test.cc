@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -214,6 +215,17 @@ TEST_CASE("notices of plans that were not taken are handed on before they are pe
   while (heard.size() + 1 < told.size()) changed.wait(mutex);
   CHECK(heard == std::vector<MembershipNotice>(told.begin() + 1, told.end()));
   CHECK(pending == std::vector<int64_t>{1, 2, 3});
+}
+
+TEST_CASE("a worker that cannot take a notice waits for nothing more") {
+  Hearing hearing;
+  hearing.publish(1, {0, 1});
+  hearing.listen([](const MembershipNotice&) { throw std::bad_alloc(); });
+  CHECK(hearing.members->await_plan(0, late()).value().number == 1);
+  REQUIRE(hearing.server->set(change_key("job", 1), encode(MembershipNotice{2, kWorkersAdded, 1, 0})).ok());
+  const Status next = hearing.members->await_plan(1, late()).status();
+  CHECK(next.code() == Code::kSystem);
+  CHECK_THAT(next.sentence(), Contains("out of memory"));
 }
 
 TEST_CASE("a worker that comes late hears the last notice though older ones are removed") {
