@@ -229,6 +229,7 @@ hvd.barrier()
     assert "refused: " in done.out and "worker 1" in done.out.partition("refused: ")[2], done.out
 
 
+@pytest.mark.long
 def test_process_sets_of_init_have_their_ranks_in_a_new_worker_too(run_script):
     text = TRAINING.replace("hvd.init()", "pair, others = hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 2])\nhvd.init(process_sets=[pair, others])")
     text += f"STEPS, VICTIMS = {STEPS}, {{1: 10}}\n" + LOOP + """

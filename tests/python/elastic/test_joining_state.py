@@ -108,6 +108,7 @@ def PREPARE(state):
 TWO_HOSTS = {"ranks": 2, "hosts": "localhost:1\\n127.0.0.1:1\\n"}
 
 
+@pytest.mark.long
 def test_a_rank_on_the_host_of_the_new_worker_sends_and_what_each_rank_has_made_comes_from_the_root(run):
     done = run(SECOND_GROWS, before_state="model.register_buffer('mean', torch.full((1,), -1.0 - me))\n", **TWO_HOSTS)
     assert parts_of(done, "received") == [[], sorted(BOTH), sorted(BOTH)]
@@ -210,6 +211,7 @@ def test_buffers_alone_are_sent_to_ranks_that_have_the_model(run, victim):
         assert first and all((line["mean"], line["saved"]) == (mean, mean) for line in first), first
 
 
+@pytest.mark.long
 def test_after_a_death_behind_the_join_the_commit_of_the_new_worker_is_that_of_the_others(run):
     done = run("""
 def strike(state, plan):

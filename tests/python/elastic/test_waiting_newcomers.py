@@ -118,6 +118,7 @@ train(state)
     assert done.lines == ["worker 0: ends", "worker 2: ends", "worker 3: waits as rank 2 of 3, 1 of 3 here"]
 
 
+@pytest.mark.long
 def test_a_new_worker_that_dies_while_it_waits_is_replaced_and_so_is_one_that_shuts_down(run):
     done = run("""
 BEYOND, AWAITED = 3, 5
