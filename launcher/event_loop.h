@@ -36,7 +36,7 @@ enum class Interest { kRead, kWrite };
 
 /// Calls back once per `arm` when a descriptor is ready. Borrows the descriptor and changes none of its flags, because
 /// a shell may share standard input and output and would suffer from O_NONBLOCK. Works for files too, which are always
-/// ready, and without a free descriptor, when it notices what is ready up to 50 ms late.
+/// ready. Works in a process that has no descriptor left: it then notices up to 50 ms late that a descriptor is ready.
 class FdWatch {
  public:
   FdWatch(EventLoop& loop, int fd, Interest interest);

@@ -60,7 +60,7 @@ std::optional<StoreReply> decode_reply(std::span<const std::byte> body);
 class StoreFrameReader {
  public:
   /// Calls `started`, which may be empty, once a frame's length has come; then `done` with the body, borrowed for the
-  /// call, or with the status of the broken stream. A length over `most_bytes` is kPeerLost, no memory for a frame is
+  /// call, or with the status of the broken stream. A length over `most_bytes` is kPeerLost. No memory for a frame is
   /// kSystem.
   using Done = std::function<void(const Status&, std::span<const std::byte> body)>;
   void read(SecureStream& stream, size_t most_bytes, std::function<void()> started, Done done);

@@ -11,7 +11,8 @@
 
 namespace rueda::test {
 
-/// While it lives, this process can open no descriptor, but for as many as are set free again.
+/// While it lives, this process can open no descriptor, except one for each `free_one`. Throws std::runtime_error if
+/// the limit cannot be set, or if the process has as many descriptors already.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -22,14 +23,18 @@ class NoDescriptors {
       taken_.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
     } while (taken_.back().valid());
     taken_.pop_back();
-    if (taken_.empty()) throw std::runtime_error("the process had as many descriptors before");
+    if (!taken_.empty()) return;
+    restore();
+    throw std::runtime_error("the process has 128 descriptors already");
   }
-  ~NoDescriptors() { static_cast<void>(setrlimit(RLIMIT_NOFILE, &before_)); }
+  ~NoDescriptors() { restore(); }
   NoDescriptors(const NoDescriptors&) = delete;
   NoDescriptors& operator=(const NoDescriptors&) = delete;
   void free_one() { taken_.pop_back(); }
 
  private:
+  void restore() const { static_cast<void>(setrlimit(RLIMIT_NOFILE, &before_)); }
+
   static constexpr rlim_t kFew = 128;
   rlimit before_{};
   std::vector<core::UniqueFd> taken_;
