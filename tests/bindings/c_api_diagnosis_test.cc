@@ -20,6 +20,7 @@
 #include "runtime/base/unique_fd.h"
 #include "tests/bindings/operations.h"
 #include "tests/support/rank_processes.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rueda::test {
@@ -79,11 +80,6 @@ uint16_t bind_any(int fd) {
   REQUIRE(::bind(fd, generic, length) == 0);
   REQUIRE(::getsockname(fd, generic, &length) == 0);
   return ntohs(address.sin_port);
-}
-
-uint16_t free_port() {
-  const core::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return bind_any(fd.get());
 }
 
 /// The whole answer; empty where nobody listens.
@@ -289,7 +285,8 @@ TEST_CASE("a dump without a path goes to the log") {
 }
 
 TEST_CASE("metrics are served as Prometheus text on loopback where a port was named") {
-  const uint16_t port = free_port();
+  const ReservedPort reserved;
+  const uint16_t port = reserved.number();
   ::setenv("RUEDA_METRICS_PORT", std::to_string(port).c_str(), 1);
   std::string page;
   std::string elsewhere;

@@ -145,7 +145,7 @@ def parse(words):
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with round N of the seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scenarios", default=",".join(name for name in ALL if name not in scenarios.SLOW), metavar="NAME,...", help="of " + ", ".join(ALL))
-    parser.add_argument("--bin", type=pathlib.Path, metavar="DIR", default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve(), metavar="DIR", default=ROOT / "build" / "release" / "bin")
     parser.add_argument("--verbose", action="store_true", help="print what hvdrun and the workers have said of each round")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(words)

@@ -61,7 +61,7 @@ def parse(words):
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--kill-every", type=int, default=40, metavar="N")
     parser.add_argument("--pss", type=int, default=1024, metavar="KIB", help="growth that is allowed")
-    parser.add_argument("--bin", type=pathlib.Path, metavar="DIR", default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve(), metavar="DIR", default=ROOT / "build" / "release" / "bin")
     parser.add_argument("--json", metavar="FILE")
     return parser.parse_args(words)
 

@@ -102,7 +102,7 @@ def parse(words):
     parser.add_argument("--by-hand", action="store_true", help="start the ranks without hvdrun: rank 0 judges")
     parser.add_argument("--without-pidfd", action="store_true", help="have a seccomp filter refuse pidfds")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="run N programs beside the job that want a core each")
-    parser.add_argument("--bin", metavar="DIR", default=os.path.join(rank_job.ROOT, "build", "release", "bin"))
+    parser.add_argument("--bin", metavar="DIR", type=os.path.abspath, default=os.path.join(rank_job.ROOT, "build", "release", "bin"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(words)

@@ -69,9 +69,11 @@ class RankJob:
         return self._start(words, environment, None)
 
     def _start_by_hand(self, environment):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        # While this socket is open no other program gets the port. The ranks' store, which reuses addresses, may listen there.
+        self.reserved = socket.socket()
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.reserved.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{self.reserved.getsockname()[1]}"
         key = self.folder / "key"
         key.touch(0o600)
         key.write_bytes(secrets.token_bytes(32))
@@ -124,7 +126,11 @@ class RankJob:
 
     def until_started(self):
         """Waits until every rank has run some operations."""
-        return self.until(lambda: len(self.pids) == self.options.ranks, "the start of all ranks")
+        started = lambda: len(self.pids) == self.options.ranks  # noqa: E731
+        self.until(lambda: started() or self.over(), "the start of all ranks")
+        if self.over() and not started():
+            self.complaints.append(f"the ranks ended before all had started: {self.report[-3:]}")
+        return started()
 
     def until_raised(self, blow):
         """Waits until the ranks that were not struck have raised, as far as they come to it. Returns after how many
@@ -198,5 +204,7 @@ class RankJob:
                     os.kill(pid, signal.SIGKILL)
         for reader in self.readers:
             reader.join()
+        if self.options.by_hand:
+            self.reserved.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return when

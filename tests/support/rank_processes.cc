@@ -3,13 +3,11 @@
 #include "tests/support/rank_processes.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,18 +52,6 @@ UniqueFd key_descriptor(const std::string& key) {
   const UniqueFd low(memfd_create("rueda-test-key", MFD_CLOEXEC));
   if (!low.valid() || pwrite(low.get(), key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) fail("key");
   return UniqueFd(fcntl(low.get(), F_DUPFD_CLOEXEC, kFirstFree));
-}
-
-// A port that nobody has: the kernel does not give it out again soon.
-uint16_t free_port() {
-  const UniqueFd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (bind(socket_fd.get(), any, length) != 0 || getsockname(socket_fd.get(), any, &length) != 0) fail("bind");
-  return ntohs(address.sin_port);
 }
 
 // This program's environment without a job of its own, with `variables` over it.
@@ -134,7 +120,6 @@ RankProcesses::RankProcesses(const Options& options) {
   if (!key.ok()) throw std::runtime_error(key.status().sentence());
   key_ = options.key;
   if (key_.empty()) key_.assign(key.value().begin(), key.value().end());
-  address_ = "127.0.0.1:" + std::to_string(free_port());
   const int count = options.started < 0 ? options.size : options.started;
   for (int rank = 0; rank < count; ++rank) start(options, rank);
 }
@@ -150,7 +135,7 @@ RankProcesses::~RankProcesses() {
 void RankProcesses::start(const Options& options, int rank) {
   Variables variables = {{"RUEDA_RANK", std::to_string(rank)},
                          {"RUEDA_SIZE", std::to_string(options.size)},
-                         {"RUEDA_STORE_ADDR", address_},
+                         {"RUEDA_STORE_ADDR", "127.0.0.1:" + std::to_string(port_.number())},
                          {"RUEDA_JOB_KEY_FD", std::to_string(kKeyFd)}};
   for (const auto& [name, value] : options.variables) variables[name] = value;
   if (options.of_rank) {

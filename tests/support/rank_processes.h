@@ -10,6 +10,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/unique_fd.h"
+#include "tests/support/reserved_port.h"
 
 namespace rueda::test {
 
@@ -71,7 +72,7 @@ class RankProcesses {
   struct Process;
   void start(const Options& options, int rank);
   void pump(core::Deadline deadline, const std::function<bool()>& done);
-  std::string address_;  ///< where rank 0 serves the store
+  ReservedPort port_;  ///< where rank 0 serves the store
   std::string key_;
   std::vector<std::unique_ptr<Process>> processes_;
 };

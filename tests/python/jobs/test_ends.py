@@ -81,11 +81,12 @@ try:
 except KeyboardInterrupt:
     print("interrupted", hvd.is_initialized())
 """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        alone = {"RUEDA_RANK": "0", "RUEDA_SIZE": "2", "RUEDA_STORE_ADDR": "127.0.0.1:%d" % probe.getsockname()[1]}
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120,
-                          env=dict(os.environ, RUEDA_INIT_TIMEOUT_SECONDS="10000", **alone))  # fmt: skip
+    with socket.socket() as reserved:  # no other program gets the port; the rank, which reuses addresses, may listen there
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        alone = {"RUEDA_RANK": "0", "RUEDA_SIZE": "2", "RUEDA_STORE_ADDR": "127.0.0.1:%d" % reserved.getsockname()[1]}
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120,
+                              env=dict(os.environ, RUEDA_INIT_TIMEOUT_SECONDS="10000", **alone))  # fmt: skip
     assert (done.stdout, done.returncode) == ("interrupted False\n", 0), done.stderr
 
 
