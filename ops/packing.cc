@@ -70,8 +70,9 @@ void Packing::fold(SliceCursor& cursor, int64_t count, std::span<const std::byte
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
   if (decodes()) return fold_decoding(cursor, count, at);
   const PhaseScope reducing(call_.phases, WorkPhase::kReduce);  // of all pieces together
+  Reducer reducer(kernels(best_isa()), task_, at.size());
   cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
-    reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
+    reducer.run(at.data(), out, StoreHint::kPlain, nullptr, length);
     advance_all(at, static_cast<size_t>(length) * element_bytes());
   });
 }
@@ -80,9 +81,10 @@ void Packing::fold_with_own(SliceCursor& cursor, int64_t count, std::span<const 
                             size_t self) const {
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
   const PhaseScope reducing(call_.phases, WorkPhase::kReduce);
+  Reducer reducer(kernels(best_isa()), task_, at.size());
   cursor.take(count, [&](const std::byte* in, std::byte* out, int64_t length) {
     at[self] = in;  // at its position in the bracket: the order of the sum does not change
-    reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
+    reducer.run(at.data(), out, StoreHint::kPlain, nullptr, length);
     advance_all(at, static_cast<size_t>(length) * element_bytes());
   });
 }

@@ -31,8 +31,10 @@ AlgorithmChoice local_plan(const BatchShape& shape) { return plan_chunks(shape.b
 Status local_allreduce(const Call& call, Mesh&, Deadline) {
   const Packing packing(call);
   if (packing.as_is()) {
+    const PhaseScope reducing(call.phases, WorkPhase::kReduce);
+    Reducer reducer(kernels(best_isa()), packing.task(), 1);
     packing.cursor().take(call.count, [&](const std::byte* in, std::byte* out, int64_t length) {
-      reduce(packing.task(), std::span<const std::byte* const>(&in, 1), out, StoreHint::kPlain, nullptr, length);
+      reducer.run(&in, out, StoreHint::kPlain, nullptr, length);
     });
     return {};
   }

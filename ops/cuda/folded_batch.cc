@@ -69,7 +69,7 @@ void set_bracket(const core::Team& team, FoldParameters& fold) {
 }  // namespace
 
 bool can_fold(Dtype dtype, ReduceOp op) {
-  return dtype != Dtype::kOpaque && op != ReduceOp::kAdasum && core::why_undefined(op, dtype).empty();
+  return dtype != Dtype::kOpaque && op != ReduceOp::kAdasum && core::is_defined(op, dtype);
 }
 
 std::optional<FoldPlan> fold_plan_of(const Call& call) {

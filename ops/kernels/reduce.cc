@@ -14,7 +14,6 @@
 
 #include "compression/cast.h"
 #include "ops/kernels/exact_integers.h"
-#include "runtime/base/float_mode.h"
 #include "runtime/base/reduction.h"
 
 namespace rueda::core {
@@ -40,7 +39,7 @@ bool power_of_two(int64_t value) { return (value & (value - 1)) == 0; }
 
 /// Cheap beside the fold: once a call, not once an element.
 void check(const ReduceTask& task, size_t inputs) {
-  if (inputs == 0 || !valid(task.dtype) || !why_undefined(task.op, task.dtype).empty()) std::abort();
+  if (inputs == 0 || !valid(task.dtype) || !is_defined(task.op, task.dtype)) std::abort();
   if (task.op == ReduceOp::kAverage && task.divisor < 1) std::abort();
   if (task.held_as_f32 != HeldAsF32::kNone && task.dtype != Dtype::kF16 && task.dtype != Dtype::kBf16) std::abort();
 }
@@ -81,26 +80,33 @@ void reduce_integers(const KernelSet& set, const ReduceTask& task, FoldRun& run,
 
 const char* kernel_set_name() { return name_of(best_isa()); }
 
+Reducer::Reducer(const KernelSet& set, const ReduceTask& task, size_t inputs)
+    : set_(set), task_(task), input_count_(static_cast<int>(inputs)) {
+  check(task, inputs);
+  // Without groups the bracket is one group of all inputs.
+  run_.groups = task.groups.empty() ? &input_count_ : task.groups.data();
+  run_.group_count = task.groups.empty() ? 1 : static_cast<int>(task.groups.size());
+  run_.own = task.own;
+  const bool fractions = is_float(part_of(task.dtype));
+  if (task.dtype != Dtype::kBool && !fractions) return;
+  if (fractions) set_finish(task, run_);
+  fold_ = folds_of(set, task.held_as_f32)[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))];
+}
+
+void Reducer::run(const std::byte* const* inputs, std::byte* out, StoreHint hint, std::byte* also, int64_t count) {
+  if (count <= 0) return;
+  run_.inputs = inputs;
+  run_.out = out;
+  run_.also = also;
+  run_.count = count;
+  run_.hint = hint;
+  if (fold_ != nullptr) return fold_(run_);
+  reduce_integers(set_, task_, run_, input_count_);
+}
+
 void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out,
             StoreHint hint, std::byte* also, int64_t count) {
-  check(task, inputs.size());
-  if (count <= 0) return;
-  const FloatMode mode;  // the caller's rounding and denormal modes must not show in the result
-  const int input_count = static_cast<int>(inputs.size());
-  FoldRun run;
-  run.inputs = inputs.data();
-  // Without groups the bracket is one group of all inputs.
-  run.groups = task.groups.empty() ? &input_count : task.groups.data();
-  run.group_count = task.groups.empty() ? 1 : static_cast<int>(task.groups.size());
-  run.out = out;
-  run.also = also;
-  run.count = count;
-  run.hint = hint;
-  run.own = task.own;
-  const bool fractions = is_float(part_of(task.dtype));
-  if (task.dtype != Dtype::kBool && !fractions) return reduce_integers(set, task, run, input_count);
-  if (fractions) set_finish(task, run);
-  folds_of(set, task.held_as_f32)[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
+  Reducer(set, task, inputs.size()).run(inputs.data(), out, hint, also, count);
 }
 
 void reduce(const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out, StoreHint hint,

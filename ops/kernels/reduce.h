@@ -5,6 +5,7 @@
 
 #include "ops/kernels/fold.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/float_mode.h"
 #include "runtime/base/isa.h"
 #include "runtime/base/phase_log.h"
 #include "runtime/base/store_hint.h"
@@ -49,6 +50,23 @@ struct ReduceTask {
 
 /// The kernels for `isa`; for one that this processor cannot run, those of the best it can.
 const KernelSet& kernels(Isa isa);
+
+/// One reduction that runs over many stretches: looks at the task, and sets the mode of floats, once. See `reduce`.
+/// Borrows the set and the task. Lives on the stack of one thread.
+class Reducer {
+ public:
+  Reducer(const KernelSet& set, const ReduceTask& task, size_t inputs);
+  /// As `reduce`, with as many inputs as said before.
+  void run(const std::byte* const* inputs, std::byte* out, StoreHint hint, std::byte* also, int64_t count);
+
+ private:
+  const FloatMode mode_;  // the caller's rounding and denormal modes must not show in the result
+  const KernelSet& set_;
+  const ReduceTask& task_;
+  const int input_count_;
+  FoldRun run_;
+  FoldFn fold_ = nullptr;  // null for integers, which may need more than a fold
+};
 
 /// Name of the set that `reduce` uses by default: "generic", "avx2" or "avx512".
 const char* kernel_set_name();

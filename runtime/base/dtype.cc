@@ -7,26 +7,8 @@
 namespace rueda::core {
 namespace {
 
-struct DtypeRow {
-  const char* name;
-  size_t bytes;
-};
-constexpr std::array<DtypeRow, kDtypeCount> kDtypes{{{"u8", 1},
-                                                     {"i8", 1},
-                                                     {"u16", 2},
-                                                     {"i16", 2},
-                                                     {"u32", 4},
-                                                     {"i32", 4},
-                                                     {"u64", 8},
-                                                     {"i64", 8},
-                                                     {"f16", 2},
-                                                     {"bf16", 2},
-                                                     {"f32", 4},
-                                                     {"f64", 8},
-                                                     {"bool", 1},
-                                                     {"c64", 8},
-                                                     {"c128", 16},
-                                                     {"opaque", 1}}};
+constexpr std::array<const char*, kDtypeCount> kDtypeNames = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "bool", "c64", "c128", "opaque"};
 
 constexpr bool kinds_are_in_order() {
   for (int number = 0; number < kOpKindCount; ++number) {
@@ -38,11 +20,7 @@ static_assert(kinds_are_in_order(), "a kind is found by its number");
 
 }  // namespace
 
-bool valid(Dtype dtype) { return static_cast<int32_t>(dtype) >= 0 && static_cast<int32_t>(dtype) < kDtypeCount; }
-
-size_t size_of(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].bytes; }
-
-const char* name_of(Dtype dtype) { return valid(dtype) ? kDtypes[static_cast<size_t>(dtype)].name : "?"; }
+const char* name_of(Dtype dtype) { return valid(dtype) ? kDtypeNames[static_cast<size_t>(dtype)] : "?"; }
 
 const char* name_of(ReduceOp op) {
   switch (op) {
@@ -67,18 +45,5 @@ const char* name_of(CodecId codec) {
   }
   return "?";
 }
-
-bool is_float(Dtype dtype) {
-  return dtype == Dtype::kF16 || dtype == Dtype::kBf16 || dtype == Dtype::kF32 || dtype == Dtype::kF64;
-}
-
-bool is_complex(Dtype dtype) { return dtype == Dtype::kC64 || dtype == Dtype::kC128; }
-
-Dtype part_of(Dtype dtype) {
-  if (!is_complex(dtype)) return dtype;
-  return dtype == Dtype::kC64 ? Dtype::kF32 : Dtype::kF64;
-}
-
-bool is_bitwise(ReduceOp op) { return op == ReduceOp::kBand || op == ReduceOp::kBor || op == ReduceOp::kBxor; }
 
 }  // namespace rueda::core

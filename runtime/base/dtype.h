@@ -98,17 +98,28 @@ constexpr bool has_root(OpKind kind) { return facts_of(kind).has_root; }
 enum class CodecId : int32_t { kNone = 0, kFp16 = 1, kBf16 = 2 };
 
 /// Whether the number is that of a dtype.
-bool valid(Dtype dtype);
+constexpr bool valid(Dtype dtype) {
+  return static_cast<int32_t>(dtype) >= 0 && static_cast<int32_t>(dtype) < kDtypeCount;
+}
+/// Bytes of one element by dtype: see `size_of`.
+inline constexpr uint8_t kElementBytes[kDtypeCount] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 8, 16, 1};
 /// Bytes of one element: 1, 2, 4, 8 or 16; 1 for opaque tensors.
-size_t size_of(Dtype dtype);
+constexpr size_t size_of(Dtype dtype) { return kElementBytes[static_cast<size_t>(dtype)]; }
 /// "f32", "bf16", ... as in rueda-perf and in error sentences.
 const char* name_of(Dtype dtype);
 const char* name_of(ReduceOp op);
 const char* name_of(CodecId codec);
-bool is_float(Dtype dtype);
-bool is_complex(Dtype dtype);
+constexpr bool is_float(Dtype dtype) {
+  return dtype == Dtype::kF16 || dtype == Dtype::kBf16 || dtype == Dtype::kF32 || dtype == Dtype::kF64;
+}
+constexpr bool is_complex(Dtype dtype) { return dtype == Dtype::kC64 || dtype == Dtype::kC128; }
 /// The float type of the parts of a complex type; any other dtype itself.
-Dtype part_of(Dtype dtype);
-bool is_bitwise(ReduceOp op);
+constexpr Dtype part_of(Dtype dtype) {
+  if (!is_complex(dtype)) return dtype;
+  return dtype == Dtype::kC64 ? Dtype::kF32 : Dtype::kF64;
+}
+constexpr bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::kBand || op == ReduceOp::kBor || op == ReduceOp::kBxor;
+}
 
 }  // namespace rueda::core
