@@ -105,9 +105,9 @@ int32_t rueda_reset(rueda_session* session, const rueda_reset_options* options) 
       return {core::Code::kInvalidArgument, "rueda_reset may not be called inside a callback"};
     }
     RUEDA_RETURN_IF_ERROR(core::engine_of(session).status());
-    const auto copy = core::copy_in(options, "rueda_reset_options");
-    if (!copy.ok()) return copy.status();
-    const double seconds = copy.value().timeout_seconds;
+    rueda_reset_options copy{};
+    RUEDA_RETURN_IF_ERROR(core::copy_in(options, "rueda_reset_options", copy));
+    const double seconds = copy.timeout_seconds;
     if (!(seconds >= 0)) {
       return {core::Code::kInvalidArgument,
               fmt::format("rueda_reset: timeout_seconds is {}; it must be 0 (hvdrun's limits) or more", seconds)};

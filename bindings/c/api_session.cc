@@ -84,9 +84,9 @@ int32_t rueda_init(const rueda_init_options* options, rueda_session** session) {
   return core::guarded([&]() -> core::Status {
     if (session == nullptr) return core::Status(core::Code::kInvalidArgument, "session is NULL");
     *session = nullptr;
-    const auto copy = core::copy_in(options, "rueda_init_options");
-    if (!copy.ok()) return copy.status();
-    auto opened = core::open_session(copy.value());
+    rueda_init_options copy{};
+    RUEDA_RETURN_IF_ERROR(core::copy_in(options, "rueda_init_options", copy));
+    auto opened = core::open_session(copy);
     if (!opened.ok()) return opened.status();
     *session = std::move(opened).value().release();
     core::remember(*session);

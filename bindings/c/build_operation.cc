@@ -13,9 +13,14 @@
 #include "bindings/c/deadline_in.h"
 #include "bindings/c/fill_tensors.h"
 #include "bindings/c/wrong.h"
+#include "runtime/base/spare_blocks.h"
 
 namespace rueda::core {
 namespace {
+
+Status wrong_flag(const char* field, int32_t value) {
+  return wrong(fmt::format("rueda_op_options.{} is {}; it must be 0 or 1", field, value));
+}
 
 Status check_options(const rueda_op_options& options) {
   if (options.codec < RUEDA_CODEC_DEFAULT || options.codec > RUEDA_CODEC_BF16) {
@@ -36,12 +41,10 @@ Status check_options(const rueda_op_options& options) {
   if (!(options.timeout_seconds >= 0)) {
     return wrong(fmt::format("timeout_seconds is {}; it must be 0 or more, or infinity", options.timeout_seconds));
   }
-  for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain),
-                                     std::pair("same_rows", options.same_rows)}) {
-    if (value != 0 && value != 1)
-      return wrong(fmt::format("rueda_op_options.{} is {}; it must be 0 or 1", field, value));
-  }
-  return {};
+  const auto is_flag = [](int32_t value) { return value == 0 || value == 1; };
+  if (!is_flag(options.more)) return wrong_flag("more", options.more);
+  if (!is_flag(options.drain)) return wrong_flag("drain", options.drain);
+  return is_flag(options.same_rows) ? Status() : wrong_flag("same_rows", options.same_rows);
 }
 
 bool has_tensors(const OperationCall& call) {
@@ -54,11 +57,13 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   OperationSpec spec;
   spec.device = &cpu_device();
   if (has_tensors(call)) {
-    const Result<rueda_tensor> first = copy_in(call.inputs != nullptr ? call.inputs : call.outputs, "input");
-    const DeviceFunctions* device = first.ok() ? devices.find(first.value().device) : nullptr;
+    rueda_tensor room{};
+    Status unreadable;  // `fill_tensors` tells why
+    const auto* const first = read_in(call.inputs != nullptr ? call.inputs : call.outputs, "input", room, unreadable);
+    const DeviceFunctions* const device = first != nullptr ? devices.find(first->device) : nullptr;
     if (device != nullptr) {
       spec.device = device;
-      spec.device_index = first.value().device_index;
+      spec.device_index = first->device_index;
     }
   }
   spec.stream = options.stream;
@@ -98,19 +103,23 @@ bool tensor_missing(const OperationCall& call, int rank) {
 
 }  // namespace
 
-Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
+Result<std::shared_ptr<Operation>> build_operation(std::shared_ptr<Engine> engine, const DeviceTable& devices,
                                                    const OperationCall& call, HandleCell& cell) {
-  const Result<rueda_op_options> options = copy_in(call.options, "rueda_op_options");
-  if (!options.ok()) return options.status();
-  RUEDA_RETURN_IF_ERROR(check_options(options.value()));
-  RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.value().process_set)));
+  rueda_op_options room;
+  Status why;
+  const rueda_op_options* const given = read_in(call.options, "rueda_op_options", room, why);
+  if (given == nullptr) return why;
+  const rueda_op_options& options = *given;
+  RUEDA_RETURN_IF_ERROR(check_options(options));
+  RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.process_set)));
   RUEDA_RETURN_IF_ERROR(check_group_size(call.count));
   if (has_tensors(call) && tensor_missing(call, engine->plan().rank))
     return wrong(
         fmt::format("{}: {} is NULL", name_of(call.kind), call.inputs == nullptr ? "the input" : "the output"));
   auto operation =
-      std::make_shared<Operation>(engine->operation_home(), spec_of(call, options.value(), devices, cell), call.count);
-  RUEDA_RETURN_IF_ERROR(fill_tensors(*operation, *engine, devices, call, options.value()));
+      std::allocate_shared<Operation>(SpareBlockAllocator<Operation>(), Engine::operation_home(std::move(engine)),
+                                      spec_of(call, options, devices, cell), call.count);
+  RUEDA_RETURN_IF_ERROR(fill_tensors(*operation, *operation->engine(), devices, call, options));
   RUEDA_RETURN_IF_ERROR(operation->mark_inputs());
   return operation;
 }

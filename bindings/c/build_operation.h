@@ -37,7 +37,7 @@ using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
 /// Checks everything that needs no other rank and copies it; afterwards only the data is borrowed. `cell` is made if
 /// the operation has a callback or is drained, and stays null if not. On a device with streams this also sets the mark
 /// after which the inputs are ready, on the calling thread. Returns kInvalidArgument with a sentence about the mistake.
-Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
+Result<std::shared_ptr<Operation>> build_operation(std::shared_ptr<Engine> engine, const DeviceTable& devices,
                                                    const OperationCall& call, HandleCell& cell);
 
 }  // namespace rueda::core

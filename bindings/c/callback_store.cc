@@ -22,9 +22,8 @@ Status failure(const char* function, std::string_view key, int32_t code) {
 }  // namespace
 
 Result<std::unique_ptr<CallbackStore>> CallbackStore::make(const rueda_store* table) {
-  const Result<rueda_store> copy = copy_in(table, "rueda_store");
-  if (!copy.ok()) return copy.status();
-  const rueda_store& functions = copy.value();
+  rueda_store functions{};
+  RUEDA_RETURN_IF_ERROR(copy_in(table, "rueda_store", functions));
   if (functions.set == nullptr || functions.get == nullptr || functions.add == nullptr) {
     return Status(Code::kInvalidArgument, "rueda_store needs the functions set, get and add");
   }

@@ -40,6 +40,9 @@ Status check_name(std::string_view name) {
     return {Code::kInvalidArgument, fmt::format("the name \"{}...\" has {} bytes, the limit is {}", name.substr(0, 32),
                                                 name.size(), kMaxNameBytes)};
   }
+  uint8_t bits = 0;
+  for (const char each : name) bits |= static_cast<uint8_t>(each);
+  if (bits < 0x80) return {};  // ASCII, as most names
   for (size_t at = 0; at < name.size();) {
     const size_t length = utf8_length(name, at);
     if (length == 0) {

@@ -32,7 +32,7 @@ Status count_elements(const char* what, CheckedTensor& checked) {
     return wrong_tensor(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
   }
   const std::span extents(tensor.shape, static_cast<size_t>(tensor.dimensions));
-  const bool empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
+  const bool empty = std::any_of(extents.begin(), extents.end(), [](int64_t extent) { return extent == 0; });
   uint64_t bytes = element;
   uint64_t count = 1;
   for (int32_t d = 0; d < tensor.dimensions; ++d) {
@@ -81,12 +81,10 @@ Extents CheckedTensor::agreed_shape() const {
   return shape;
 }
 
-Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
-                                   const DeviceTable& devices) {
+Status check_tensor(const rueda_tensor* given, const char* what, Place place, const DeviceTable& devices,
+                    CheckedTensor& checked) {
   if (given == nullptr) return wrong_tensor(what, "the tensor is NULL");
-  const Result<rueda_tensor> copy = copy_in(given, what);
-  if (!copy.ok()) return copy.status();
-  CheckedTensor checked{copy.value(), 0, 0, nullptr, {}};
+  RUEDA_RETURN_IF_ERROR(copy_in(given, what, checked.tensor));
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
     return wrong_tensor(what,
@@ -101,13 +99,13 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   const auto unit = size_of(part_of(static_cast<Dtype>(tensor.dtype)));
   if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired)
     return wrong_tensor(what, "data is NULL");
-  if (reinterpret_cast<uintptr_t>(tensor.data) % unit != 0) {
+  if ((reinterpret_cast<uintptr_t>(tensor.data) & (unit - 1)) != 0) {  // a power of two
     return wrong_tensor(what, fmt::format("data is not aligned to {} bytes, which its elements need", unit));
   }
   checked.device = devices.find(tensor.device);
   if (checked.device == nullptr)
     return wrong_tensor(what, fmt::format("device {} is unknown; no plug-in serves it", tensor.device));
-  return checked;
+  return {};
 }
 
 Status check_output(const CheckedTensor& input, const CheckedTensor& output, std::span<const int64_t> wanted) {

@@ -21,12 +21,12 @@ struct CheckedTensor {
   std::vector<uint8_t> order;
 };
 
-/// Checks and copies one tensor; `what` begins the error sentence. `data` may be NULL if `place` is optional or the
-/// tensor has no elements. Returns kInvalidArgument for a wrong dtype, number of dimensions, extent, order, alignment
-/// or device, and for an element or tensor over 2^47 bytes.
+/// Checks one tensor and copies it into `checked`, which is new; `what` begins the error sentence. `data` may be NULL
+/// if `place` is optional or the tensor has no elements. Returns kInvalidArgument for a wrong dtype, number of
+/// dimensions, extent, order, alignment or device, and for an element or tensor over 2^47 bytes.
 enum class Place { kRequired, kOptional };
-Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
-                                   const DeviceTable& devices);
+Status check_tensor(const rueda_tensor* given, const char* what, Place place, const DeviceTable& devices,
+                    CheckedTensor& checked);
 
 /// Returns kInvalidArgument unless the output has the input's dtype, element size, order and device, and the shape
 /// `wanted`.

@@ -4,26 +4,42 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/base/status.h"
+#include "bindings/c/wrong.h"
 
 namespace rueda::core {
 
-/// Copies the caller's size-stamped struct as this build knows it: fields that the caller's header lacks are zero,
-/// fields that this build lacks are ignored. A null pointer means all zero.
+[[gnu::noinline, gnu::cold]] inline Status wrong_stamp(const char* what, size_t size, size_t right) {
+  return wrong(std::string(what) + ".struct_size is " + std::to_string(size) + "; set it to sizeof, " +
+               std::to_string(right));
+}
+
+/// Copies the caller's size-stamped struct into `copy`, as this build knows it: fields that the caller's header lacks
+/// are zero, fields that this build lacks are ignored. A null pointer means all zero. Returns kInvalidArgument if the
+/// stamp is shorter than itself; `what` begins the sentence.
 template <typename T>
-Result<T> copy_in(const T* given, const char* what) {
-  T copy{};
-  copy.struct_size = sizeof(T);
-  if (given == nullptr) return copy;
+Status copy_in(const T* given, const char* what, T& copy) {
   size_t size = 0;
-  std::memcpy(&size, given, sizeof size);
-  if (size < sizeof size) {
-    return Status(Code::kInvalidArgument, std::string(what) + ".struct_size is " + std::to_string(size) +
-                                              "; set it to sizeof, " + std::to_string(sizeof(T)));
+  if (given != nullptr) std::memcpy(&size, given, sizeof size);
+  if (size == sizeof(T)) {  // as a caller with this header has it
+    std::memcpy(&copy, given, sizeof(T));
+    return {};
   }
-  std::memcpy(&copy, given, std::min(size, sizeof(T)));
+  if (given != nullptr && size < sizeof size) return wrong_stamp(what, size, sizeof(T));
+  copy = T{};
+  if (given != nullptr) std::memcpy(&copy, given, std::min(size, sizeof(T)));
   copy.struct_size = sizeof(T);
-  return copy;
+  return {};
+}
+
+/// Returns the caller's struct as this build knows it: the caller's own if it has this build's size, else a copy in
+/// `room`. Null if `copy_in` refuses it; `why` says why.
+template <typename T>
+const T* read_in(const T* given, const char* what, T& room, Status& why) {
+  size_t size = 0;
+  if (given != nullptr) std::memcpy(&size, given, sizeof size);
+  if (size == sizeof(T)) return given;
+  why = copy_in(given, what, room);
+  return why.ok() ? &room : nullptr;
 }
 
 /// Returns an element of a caller's array. The caller's header decides how long its elements are: the size stamp of the

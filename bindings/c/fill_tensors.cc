@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "bindings/c/check_call.h"
 #include "bindings/c/check_tensor.h"
@@ -26,8 +25,8 @@ Status check_op(int32_t op, Dtype dtype) {
         "reduce op {} is unknown; average 0, sum 1, adasum 2, min 3, max 4, product 5, band 6, bor 7, bxor 8 exist",
         op));
   }
-  std::string why = why_undefined(static_cast<ReduceOp>(op), dtype);
-  return why.empty() ? Status() : wrong(std::move(why));
+  if (is_defined(static_cast<ReduceOp>(op), dtype)) return {};
+  return wrong(why_undefined(static_cast<ReduceOp>(op), dtype));
 }
 
 CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& settings) {
@@ -48,16 +47,17 @@ Result<std::string_view> interned_name(const Engine& engine, const rueda_op_opti
   return wrong(fmt::format("name_id {} does not come from rueda_intern of this session", options.name_id));
 }
 
-Result<std::string> tensor_name(const OperationCall& call, const rueda_op_options& options, size_t index) {
-  std::string name;
+/// Sets the name of a tensor: the group's own name for it, or `given`, which may be null.
+Status set_name(const OperationCall& call, const char* given, size_t index, std::string& name) {
   if (call.names != nullptr) {
     if (call.names[index] == nullptr) return wrong(fmt::format("names[{}] is NULL", index));
     name = call.names[index];
-  } else if (options.name != nullptr) {
-    name = call.group != 0 ? fmt::format("{}.{}", options.name, index) : options.name;
+  } else if (given != nullptr && call.group != 0) {
+    name = fmt::format("{}.{}", given, index);
+  } else if (given != nullptr) {
+    name = given;
   }
-  RUEDA_RETURN_IF_ERROR(check_name(name));
-  return name;
+  return check_name(name);
 }
 
 /// Gives an output of known size memory of the library's if neither the caller nor its `allocate` provides it.
@@ -73,6 +73,17 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
   }
   operation.own_output(index, memory, bytes, Ownership::kLibrary);
   return {};
+}
+
+/// Whether an output is the input itself. False if it may be another tensor, or a wrong one: then it is checked.
+bool is_input(const rueda_tensor* output, const rueda_tensor& input) {
+  if (output == nullptr || output->struct_size != sizeof(rueda_tensor) || output->data != input.data ||
+      output->dtype != input.dtype || output->dimensions != input.dimensions || output->device != input.device ||
+      output->device_index != input.device_index || output->element_bytes != input.element_bytes ||
+      output->order != input.order)
+    return false;
+  const auto count = static_cast<size_t>(input.dimensions);
+  return count == 0 || (output->shape != nullptr && std::equal(input.shape, input.shape + count, output->shape));
 }
 
 /// `build_operation` has checked that this rank is a member.
@@ -120,38 +131,35 @@ class TensorFiller {
       request.number = static_cast<uint32_t>(options_.name_id);
       return {};
     }
-    rueda_op_options named = options_;
-    if (!interned.value().empty()) named.name = interned.value().data();
-    Result<std::string> name = tensor_name(call_, named, index);
-    if (!name.ok()) return name.status();
-    request.name = std::move(name).value();
-    return {};
+    return set_name(call_, interned.value().empty() ? options_.name : interned.value().data(), index, request.name);
   }
 
   Status fill_data(TensorPart& tensor, size_t index) {
     const bool from_root = call_.kind == OpKind::kScatter || call_.kind == OpKind::kSend;
     const bool sends = !from_root || call_.root == plan().rank;
     const rueda_tensor* const like = element_of(call_.inputs != nullptr ? call_.inputs : call_.outputs, index);
-    const Result<CheckedTensor> input =
-        check_tensor(like, "input", sends ? Place::kRequired : Place::kOptional, devices_);
-    if (!input.ok()) return input.status();
-    RUEDA_RETURN_IF_ERROR(fill_input(tensor, input.value(), index));
+    CheckedTensor input;
+    RUEDA_RETURN_IF_ERROR(check_tensor(like, "input", sends ? Place::kRequired : Place::kOptional, devices_, input));
+    RUEDA_RETURN_IF_ERROR(fill_input(tensor, input, index));
     RUEDA_RETURN_IF_ERROR(fill_kind(tensor.request.metadata));
-    std::optional<CheckedTensor> output;
+    CheckedTensor output;
+    const CheckedTensor* given = nullptr;
     const bool only_root_receives = call_.kind == OpKind::kReduce || call_.kind == OpKind::kGather;
     if (call_.outputs != nullptr && (!only_root_receives || call_.root == plan().rank)) {
-      Result<CheckedTensor> checked =
-          check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_);
-      if (!checked.ok()) return checked.status();
-      output = std::move(checked).value();
-      RUEDA_RETURN_IF_ERROR(check_order(*output));
+      if (is_input(element_of(call_.outputs, index), input.tensor)) {
+        given = &input;
+      } else {
+        RUEDA_RETURN_IF_ERROR(
+            check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_, output));
+        RUEDA_RETURN_IF_ERROR(check_order(output));
+        given = &output;
+      }
     }
-    const CheckedTensor* const given = output ? &*output : nullptr;
-    if (!exchanges(call_.kind)) return fill_result(tensor, index, input.value(), given);
+    if (!exchanges(call_.kind)) return fill_result(tensor, index, input, given);
     const bool same = call_.kind == OpKind::kAllgather && options_.same_rows != 0;
     const RowsOf rows = same ? RowsOf::kSame : RowsOf::kAny;
-    if (sends) return fill_exchange(tensor, call_, set_, index, input.value(), given, rows);
-    CheckedTensor nothing = input.value();  // this rank sends no rows; only dtype and row shape counted
+    if (sends) return fill_exchange(tensor, call_, set_, index, input, given, rows);
+    CheckedTensor nothing = input;  // this rank sends no rows; only dtype and row shape counted
     nothing.bytes = 0;
     return fill_exchange(tensor, call_, set_, index, nothing, given, rows);
   }

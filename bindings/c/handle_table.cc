@@ -3,6 +3,8 @@
 #include "bindings/c/handle_table.h"
 
 #include <atomic>
+#include <new>
+#include <utility>
 
 #include "bindings/c/session.h"
 
@@ -16,35 +18,56 @@ constexpr int kGenerationShift = 40;
 
 rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions) {
   MutexLock lock(mutex_);
-  ++last_;
-  if (spare_.empty()) {
-    live_.emplace(last_, Live{std::move(operation), std::move(completions)});
-  } else {
-    spare_.next().key() = last_;
-    const auto entered = live_.insert(std::move(spare_.next()));  // a new number, so it is not there yet
-    entered.position->second = {std::move(operation), std::move(completions)};
-    spare_.drop();
-  }
+  if (2 * (live_ + 1) > slots_.size()) grow();
+  do {
+    ++last_;
+  } while (slot_of(last_).number != 0);
+  slot_of(last_) = {last_, std::move(operation), std::move(completions)};
+  ++live_;
   return last_;
 }
 
-std::shared_ptr<Operation> HandleTable::find(rueda_handle handle) const {
+/// Handles in different slots stay in different ones: their numbers differ in digits that still count. Changes nothing
+/// if there is no memory.
+void HandleTable::grow() {
+  std::vector<Slot> more(2 * slots_.size());
+  for (Slot& slot : slots_) {
+    if (slot.number != 0) more[static_cast<size_t>(slot.number) & (more.size() - 1)] = std::move(slot);
+  }
+  slots_.swap(more);
+}
+
+/// Returns the slots that are needed no more: all, if there is memory for the fewest.
+std::vector<HandleTable::Slot> HandleTable::shrink() noexcept {
+  try {
+    std::vector<Slot> fewest(kFewestSlots);
+    slots_.swap(fewest);
+    return fewest;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+std::shared_ptr<Operation> HandleTable::find(rueda_handle handle) {
   MutexLock lock(mutex_);
-  const auto found = live_.find(handle);
-  return found == live_.end() ? nullptr : found->second.operation;
+  const Slot& slot = slot_of(handle);
+  return slot.number == handle ? slot.operation : nullptr;
 }
 
 std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
-  Live gone;
+  Slot gone;
+  std::vector<Slot> unused;
   {
     MutexLock lock(mutex_);
-    const auto found = live_.find(handle);
-    if (found == live_.end()) return nullptr;
-    gone = std::move(found->second);
-    spare_.keep(live_.extract(found));
+    Slot& slot = slot_of(handle);
+    if (slot.number != handle || handle == 0) return nullptr;
+    gone = std::move(slot);
+    slot.number = 0;
+    // Memory that a wave of handles took goes with the last of them, if there is memory for the usual table.
+    if (--live_ == 0 && slots_.size() > kMostKept) unused = shrink();
   }
   if (gone.completions != nullptr) gone.completions->withdraw(handle);
-  return gone.operation;
+  return std::move(gone.operation);
 }
 
 HandleTable& handles() {

@@ -1,39 +1,46 @@
 #pragma once
 #include <memory>
-#include <unordered_map>
+#include <vector>
 
 #include "bindings/c/completion_queue.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/operation.h"
-#include "runtime/engine/spare_nodes.h"
 
 namespace rueda::core {
 
-/// The live handles of this process. They are numbers, so that a stale one is an error and never a wild pointer. Any
-/// thread.
+/// The live handles of this process. They are numbers, so that a stale one is an error and never a wild pointer. Each
+/// lies in the slot that the last digits of its number name. A number whose slot is taken is passed over. Any thread.
 class HandleTable {
  public:
-  /// The first number is `last` + 1.
-  explicit HandleTable(rueda_handle last) : last_(last) {}
+  /// The first number is above `last`.
+  explicit HandleTable(rueda_handle last) : last_(last), slots_(kFewestSlots) {}
   /// Adds an operation. `completions`, if not null, is told when the handle is removed.
   rueda_handle insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions)
       RUEDA_EXCLUDES(mutex_);
   /// Returns null if there is no such handle.
-  std::shared_ptr<Operation> find(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
+  std::shared_ptr<Operation> find(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
   /// Removes the handle and returns its operation; null if there is no such handle.
   std::shared_ptr<Operation> remove(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
 
  private:
-  struct Live {
+  static constexpr size_t kFewestSlots = 1024;  ///< a power of two, as all numbers of slots: 40 KiB
+  static constexpr size_t kMostKept = 16384;    ///< 640 KiB
+  struct Slot {
+    rueda_handle number = 0;  ///< 0: free
     std::shared_ptr<Operation> operation;
     std::shared_ptr<CompletionQueue> completions;
   };
+  Slot& slot_of(rueda_handle handle) RUEDA_REQUIRES(mutex_) {
+    return slots_[static_cast<size_t>(handle) & (slots_.size() - 1)];
+  }
+  void grow() RUEDA_REQUIRES(mutex_);
+  std::vector<Slot> shrink() noexcept RUEDA_REQUIRES(mutex_);
+
   mutable Mutex mutex_;
-  using Table = std::unordered_map<rueda_handle, Live>;
-  Table live_ RUEDA_GUARDED_BY(mutex_);
-  SpareNodes<Table> spare_ RUEDA_GUARDED_BY(mutex_);
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
+  std::vector<Slot> slots_ RUEDA_GUARDED_BY(mutex_);
+  size_t live_ RUEDA_GUARDED_BY(mutex_) = 0;
 };
 
 /// The table of this process. Handles belong to the process and not to a session, because rueda_wait takes nothing

@@ -5,6 +5,9 @@
 namespace rueda::core {
 namespace {
 
+/// Whether the thread's last call failed: a success after a success looks no further.
+thread_local bool failed = false;
+
 Status& last() {
   thread_local Status status;
   return status;
@@ -13,8 +16,9 @@ Status& last() {
 }  // namespace
 
 int32_t report(const Status& status) {
-  Status& place = last();
-  if (!status.ok() || !place.ok()) place = status;
+  if (status.ok() && !failed) return RUEDA_OK;
+  failed = !status.ok();
+  last() = status;
   return static_cast<int32_t>(status.code());
 }
 

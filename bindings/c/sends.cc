@@ -38,9 +38,7 @@ Result<OperationCall> call_between(rueda_session* session, const Transfer& trans
   const Result<std::shared_ptr<Engine>> found = working_engine_of(session);
   if (!found.ok()) return found.status();
   Engine& engine = *found.value();
-  const Result<rueda_op_options> copy = copy_in(given, "rueda_op_options");
-  if (!copy.ok()) return copy.status();
-  options = copy.value();
+  RUEDA_RETURN_IF_ERROR(copy_in(given, "rueda_op_options", options));
   const auto given_set = static_cast<SetId>(options.process_set);
   if (given_set >= kFirstPairSet) return ProcessSets::unknown(given_set);
   RUEDA_RETURN_IF_ERROR(engine.process_sets().check_member(given_set));

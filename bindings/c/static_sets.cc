@@ -50,12 +50,12 @@ Result<std::vector<StaticSet>> static_sets(const rueda_init_options& options, in
   const auto* at = reinterpret_cast<const std::byte*>(options.process_sets);
   for (size_t i = 0; i < options.process_set_count; ++i) {
     const auto* given = reinterpret_cast<const rueda_process_set*>(at);
-    const Result<rueda_process_set> set = copy_in(given, "rueda_process_set");
-    if (!set.ok()) return set.status();
-    const int32_t* ranks = set.value().ranks;
+    rueda_process_set set{};
+    RUEDA_RETURN_IF_ERROR(copy_in(given, "rueda_process_set", set));
+    const int32_t* ranks = set.ranks;
     if (ranks == nullptr)
       return Status(Code::kInvalidArgument, "process_sets[" + std::to_string(i) + "].ranks is NULL");
-    sets.push_back({{ranks, ranks + set.value().count}});
+    sets.push_back({{ranks, ranks + set.count}});
     RUEDA_RETURN_IF_ERROR(checked.add(sets.back().ranks, {}).status());
     at += given->struct_size;  // the caller's header may know a longer or shorter struct
   }

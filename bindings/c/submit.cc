@@ -12,12 +12,10 @@
 namespace rueda::core {
 namespace {
 
-Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, HandleCell& cell,
-                                           std::shared_ptr<Engine>& engine) {
+Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, HandleCell& cell) {
   Result<std::shared_ptr<Engine>> found = working_engine_of(session);
   if (!found.ok()) return found.status();
-  engine = std::move(found).value();
-  return build_operation(engine, session->devices, call, cell);
+  return build_operation(std::move(found).value(), session->devices, call, cell);
 }
 
 /// The handle of an operation that the engine has yet to take. It goes again at the end, unless it is kept.
@@ -44,14 +42,13 @@ int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* 
     *handle = 0;
     OperationCall call = given;
     if (session != nullptr) call.completions = &session->completions;
-    std::shared_ptr<Engine> engine;
     HandleCell cell;
-    Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
+    const Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell);
     if (!operation.ok()) return operation.status();
     const bool drained = operation.value()->spec().announce != nullptr;
     HandleOnTrial trial(handles().insert(operation.value(), drained ? *call.completions : nullptr));
     if (cell != nullptr) cell->store(trial.number());
-    Status entered = engine->submit(operation.value());
+    Status entered = operation.value()->engine()->submit(operation.value());
     if (entered.ok()) *handle = trial.keep();
     return entered;
   });
@@ -63,9 +60,8 @@ int32_t run(rueda_session* session, const OperationCall& call) {
       return Status(Code::kInvalidArgument,
                     "a blocking operation may not be called inside a callback; enqueue it instead");
     }
-    std::shared_ptr<Engine> engine;
     HandleCell cell;
-    const Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
+    const Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell);
     if (!operation.ok()) return operation.status();
     if (operation.value()->owns_outputs()) {
       return Status(
@@ -76,7 +72,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
     const HandleOnTrial trial(announced ? handles().insert(operation.value(), nullptr) : 0);
     if (announced) cell->store(trial.number());
     Status entered;
-    return engine->submit_and_wait(operation.value(), entered);
+    return operation.value()->engine()->submit_and_wait(operation.value(), entered);
   });
 }
 

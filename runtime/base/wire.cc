@@ -11,7 +11,7 @@ namespace rueda::core {
 
 static_assert(std::endian::native == std::endian::little, "values are copied as they lie in memory");
 
-void WireWriter::varint(uint64_t value) {
+void WireWriter::long_varint(uint64_t value) {
   std::array<std::byte, 10> bytes;
   size_t count = 0;
   for (; value >= 0x80; value >>= 7) bytes[count++] = static_cast<std::byte>(value | 0x80);
@@ -36,6 +36,11 @@ void WireReader::fail() {
 }
 
 uint64_t WireReader::varint(uint64_t limit) {
+  if (!rest_.empty() && static_cast<uint64_t>(rest_.front()) < 0x80 && static_cast<uint64_t>(rest_.front()) <= limit) {
+    const auto shortest = static_cast<uint64_t>(rest_.front());  // as most numbers
+    rest_ = rest_.subspan(1);
+    return shortest;
+  }
   uint64_t value = 0;
   const size_t most = std::min<size_t>(rest_.size(), 10);  // 0 after a fault: nothing is left
   for (size_t i = 0; i < most; ++i) {

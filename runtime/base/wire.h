@@ -25,7 +25,10 @@ class WireWriter {
   void i32(int32_t value) { fixed(value); }
   void i64(int64_t value) { fixed(value); }
   void f64(double value) { fixed(value); }
-  void varint(uint64_t value);
+  void varint(uint64_t value) {
+    if (value < 0x80) return buffer_.push_back(static_cast<std::byte>(value));
+    long_varint(value);
+  }
   void bytes(std::span<const std::byte> value);
   void text(std::string_view value) { bytes(std::as_bytes(std::span(value))); }
   /// Appends bytes without a length before them.
@@ -49,6 +52,7 @@ class WireWriter {
     buffer_.resize(at + sizeof(T));
     std::memcpy(buffer_.data() + at, &value, sizeof(T));
   }
+  void long_varint(uint64_t value);
   std::vector<std::byte> buffer_;
 };
 

@@ -6,16 +6,23 @@
 
 namespace rueda::core {
 
-/// A sum that several threads add to without a lock. A reader sees the value of some moment. Any thread.
+/// A sum that a reader sees as it was at some moment. Any thread reads.
 class Sum {
  public:
+  /// Any thread, without a lock.
   void add(uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
-  void add(std::chrono::nanoseconds time) { add(static_cast<uint64_t>(time.count() > 0 ? time.count() : 0)); }
+  void add(std::chrono::nanoseconds time) { add(count_of(time)); }
+  /// The same for a sum whose writers exclude each other, without an instruction that locks memory.
+  void add_alone(uint64_t amount) { set(value() + amount); }
+  void add_alone(std::chrono::nanoseconds time) { add_alone(count_of(time)); }
   void set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
   double seconds() const { return static_cast<double>(value()) * 1e-9; }
 
  private:
+  static uint64_t count_of(std::chrono::nanoseconds time) {
+    return static_cast<uint64_t>(time.count() > 0 ? time.count() : 0);
+  }
   std::atomic<uint64_t> value_{0};
 };
 
@@ -34,7 +41,8 @@ class Greatest {
 };
 
 /// What a rank has done since its epoch began. Written by the holder of the baton and by lane threads, as things
-/// happen; read by any thread. Owned by the engine's recorder.
+/// happen; what comes with a change of the flight record is written under its mutex. Read by any thread. Owned by the
+/// engine's recorder.
 struct Counters {
   static constexpr size_t kKinds = 32;  ///< room for more kinds of operation than there are
   static constexpr size_t kAlgorithms = 256;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/mutex.h"
@@ -20,9 +21,10 @@ class FlightRecorder {
   explicit FlightRecorder(size_t capacity = kCapacity);
 
   Id begin(const OpFacts& facts, SteadyClock::time_point now) RUEDA_EXCLUDES(mutex_);
-  /// Applies `change(OpRecord&, element)` to the records of those elements of `range` that still have one.
-  template <typename Range, typename IdOf, typename Change>
-  void update(const Range& range, IdOf&& id_of, Change&& change) RUEDA_EXCLUDES(mutex_) {
+  /// Applies `change(OpRecord&, element)` to the records of those elements of `range` that still have one, and then
+  /// calls `count()` under the same lock: the recorder's counters have one writer at a time.
+  template <typename Range, typename IdOf, typename Change, typename Count>
+  void update(const Range& range, IdOf&& id_of, Change&& change, Count&& count) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     for (const auto& element : range) {
       OpRecord* const record = find(id_of(element));
@@ -32,6 +34,11 @@ class FlightRecorder {
       if (was_over && !record->over()) ++held_;  // failed with its epoch while its batch was about to begin
       if (!was_over && record->over()) note_over(*record);
     }
+    count();
+  }
+  template <typename Range, typename IdOf, typename Change>
+  void update(const Range& range, IdOf&& id_of, Change&& change) RUEDA_EXCLUDES(mutex_) {
+    update(range, std::forward<IdOf>(id_of), std::forward<Change>(change), [] {});
   }
   /// Returns copies of all records, in the order of enqueueing.
   std::vector<OpRecord> records() const RUEDA_EXCLUDES(mutex_);
@@ -53,6 +60,7 @@ class FlightRecorder {
 
   mutable Mutex mutex_;
   std::vector<OpRecord> slots_;  ///< elements under mutex_; the vector itself never changes
+  const int slot_bits_;          ///< of an id: room for the number of a slot, and one more
   std::unordered_map<uint64_t, OpRecord> more_ RUEDA_GUARDED_BY(mutex_);  ///< in flight, by number
   size_t held_ RUEDA_GUARDED_BY(mutex_) = 0;                              ///< slots whose operations are in flight
   uint64_t begun_ RUEDA_GUARDED_BY(mutex_) = 0;

@@ -16,11 +16,9 @@ constexpr std::chrono::milliseconds kDriveLimit{20};
 template <typename Done, typename WorthIt>
 void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   constexpr int kTurnsPerClock = 16;
-  rung_.store(false);
-  const auto begin = SteadyClock::now();
-  const auto last = std::min(deadline.when(), begin + kDriveLimit);
-  auto end = std::min(last, begin + kSpinBudget);
-  bool moved = false;
+  take_ring();
+  SteadyClock::time_point last, end;  // from the first look at the clock on
+  bool moved = true;
   for (int turns = 0; !done();) {
     if (run_turn()) {
       moved = true;
@@ -30,6 +28,7 @@ void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
     }
     if (++turns % kTurnsPerClock != 0) continue;
     const auto now = SteadyClock::now();
+    if (turns == kTurnsPerClock) last = std::min(deadline.when(), now + kDriveLimit);
     if (std::exchange(moved, false)) end = std::min(last, now + kSpinBudget);
     if (now >= last || now >= end) return;
   }

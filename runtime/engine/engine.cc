@@ -44,9 +44,10 @@ bool Engine::can_share(SetId set) const {
                                    [&](int rank) { return plan_.host_of[static_cast<size_t>(rank)] == here; });
 }
 
-OperationHome Engine::operation_home() {
-  return {shared_from_this(), &output_bytes_,
-          std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout)};
+OperationHome Engine::operation_home(std::shared_ptr<Engine> engine) {
+  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(engine->plan_.settings.timeout);
+  std::atomic<uint64_t>* const output_bytes = &engine->output_bytes_;
+  return {std::move(engine), output_bytes, timeout};
 }
 
 Result<uint32_t> Engine::intern(std::string_view name) {
@@ -114,7 +115,7 @@ template <typename MakeChange>
 Status Engine::ask_for_set(SetId number, MakeChange&& change) {
   Status entered;
   try {
-    entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, change()});
+    entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, std::make_unique<SetChange>(change())});
   } catch (...) {
     sets_.take_back(number);
     throw;
@@ -150,7 +151,8 @@ Status Engine::remove_process_set(SetId number) {
   RUEDA_RETURN_IF_ERROR(sets_.remove(number));
   try {
     // If the epoch has ended, no rank is left to be told: that is no error.
-    const Status entered = inbox_.push({InboxItem::Kind::kRemoveSet, nullptr, {number, {}, {}}});
+    const Status entered =
+        inbox_.push({InboxItem::Kind::kRemoveSet, nullptr, std::make_unique<SetChange>(SetChange{number, {}, {}})});
     if (entered.ok() && baton_.nobody_looks()) ring_coordinator();
   } catch (const std::exception& error) {  // the other members would wait for this rank
     epoch_over(own_failure(error));

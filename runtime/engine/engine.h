@@ -113,8 +113,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const std::shared_ptr<TensorArena>& tensor_arena() const { return formation_.arena; }
   /// Whether the ranks of the set can use each other's arenas. Any thread.
   bool can_share(SetId set) const;
-  /// What an operation of this engine is made with; shares ownership of the engine. Any thread.
-  OperationHome operation_home();
+  /// What an operation of `engine` is made with; shares ownership of it. Any thread.
+  static OperationHome operation_home(std::shared_ptr<Engine> engine);
   /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
   std::string stats();
   /// The flight record, with what the program says it is doing now. Blocks for `Activity::kPatience` at most.
@@ -192,6 +192,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void look(Findings& found, SteadyClock::time_point now) RUEDA_ON(baton_holder);
   Status own_failure(const std::exception& error) const noexcept;
   void ring_coordinator();
+  /// Before a look at the inputs: a ring from here on is for what comes later.
+  void take_ring();
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_holder));
   // engine_end.cc: the end of the epoch
   bool end_and_wake(const Status& why) RUEDA_EXCLUDES(ending_mutex_);

@@ -13,15 +13,20 @@ namespace rueda::core {
 
 /// Rings at most once until a thread takes the baton: a write to an eventfd costs a system call.
 void Engine::ring_coordinator() {
-  if (rung_.exchange(true)) return;
+  if (rung_.load() || rung_.exchange(true)) return;
   const uint64_t one = 1;
   static_cast<void>(!::write(formation_.doorbell.get(), &one, sizeof one));
+}
+
+/// A store is a fence of all that follows, so only if it changes anything.
+void Engine::take_ring() {
+  if (rung_.load()) rung_.store(false);
 }
 
 /// No caller is blocked here, so this does not spin, except for an inline batch: its peers are about to post their
 /// parts.
 void Engine::run_turns() {
-  rung_.store(false);
+  take_ring();
   const auto end = SteadyClock::now() + kDriveLimit;
   while (run_turn() && SteadyClock::now() < end) {
   }
@@ -52,11 +57,11 @@ void Engine::settle() {
   };
   const auto input_waiting = [this]() RUEDA_ON(baton_holder) { return turn_->input_waiting(); };
   const auto turn = [this]() RUEDA_ON(baton_holder) {
-    rung_.store(false);
+    take_ring();
     static_cast<void>(run_turn());
   };
   // A thread that took the baton may have run no turn. What the ring was for is looked at before the release.
-  rung_.store(false);
+  take_ring();
   baton_.put_down(rest_ahead, input_waiting, turn);
 }
 

@@ -21,8 +21,8 @@ struct SetChange {
 /// What callers ask of the next turn.
 struct InboxItem {
   enum class Kind { kSubmit, kAbandon, kAddSet, kRemoveSet } kind;
-  std::shared_ptr<Operation> operation;  ///< of the first two
-  SetChange set = {};                    ///< of the others
+  std::shared_ptr<Operation> operation;       ///< of the first two
+  std::unique_ptr<const SetChange> set = {};  ///< of the others
 };
 
 /// Holds callers' wishes until the next turn: many producers, one consumer (the baton's holder). A group is one
@@ -35,7 +35,8 @@ class Inbox {
     MutexLock lock(mutex_);
     if (ended_ || (!closed_.ok() && item.kind != InboxItem::Kind::kAbandon)) return closed_;
     waiting_.push_back(std::move(item));
-    filled_.store(true);
+    // A store, as a fence of all, only if it changes anything: what was there before will be taken, and this with it.
+    if (!filled_.load()) filled_.store(true);
     return {};
   }
   /// The first reason stays. Any thread.
@@ -64,7 +65,7 @@ class Inbox {
     taken.clear();
     MutexLock lock(mutex_);
     taken.swap(waiting_);
-    filled_.store(false);
+    filled_.store(false, std::memory_order_release);  // no fence: only the mutex orders it with a `push`
   }
 
  private:

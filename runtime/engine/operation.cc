@@ -29,7 +29,7 @@ std::string describe(const TimeLimit& limit) {
 }
 
 /// The tensors never move afterwards: their addresses are agreement's tickets.
-Operation::Operation(OperationHome home, OperationSpec spec, size_t tensors)
+Operation::Operation(OperationHome&& home, OperationSpec&& spec, size_t tensors)
     : home_(std::move(home)),
       spec_(std::move(spec)),
       several_(tensors > 1 ? tensors : 0),
@@ -141,7 +141,7 @@ bool Operation::finish_tensor(const Status& status) {
     MutexLock lock(failure_mutex_);
     if (status_.ok()) status_ = status;
   }
-  return remaining_.fetch_sub(1) == 1;
+  return tensors_.size() == 1 || remaining_.fetch_sub(1) == 1;
 }
 
 /// The state is the last word before the wake-up: a waiter that sees it may free the operation's handle at once. The

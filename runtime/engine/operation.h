@@ -98,9 +98,9 @@ struct OperationHome {
 /// engine (its inbox, then `in_flight`). Before submission it belongs to the caller's thread, which fixes its tensors.
 /// `finish_tensor` is called once per tensor; the last call completes the operation. Afterwards it does not change, and
 /// any thread may read it.
-class Operation : public std::enable_shared_from_this<Operation> {
+class Operation {
  public:
-  Operation(OperationHome home, OperationSpec spec, size_t tensors);
+  Operation(OperationHome&& home, OperationSpec&& spec, size_t tensors);
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;

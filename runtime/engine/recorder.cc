@@ -3,6 +3,8 @@
 // steps, but a batch's last step comes before the caller's wake-up, so that a caller finds its own operation counted.
 #include "runtime/engine/recorder.h"
 
+#include <algorithm>
+
 #include "runtime/engine/device_times.h"
 
 namespace rueda::core {
@@ -39,19 +41,24 @@ void Recorder::proposed(std::span<TensorPart* const> tensors, SteadyClock::time_
 /// One time for the whole batch: its tensors were agreed by one verdict.
 void Recorder::agreed(Batch& batch) {
   batch.agreed = SteadyClock::now();
-  flight_.update(batch.tensors, record_of_pointer, [&batch](OpRecord& record, const TensorPart*) {
+  std::chrono::nanoseconds together{0}, longest{0};
+  for (const TensorPart* tensor : batch.tensors) {
+    const auto took = batch.agreed - tensor->operation->submitted;
+    together += took;
+    longest = std::max<std::chrono::nanoseconds>(longest, took);
+  }
+  const auto change = [&batch](OpRecord& record, const TensorPart*) {
     record.reach(OpState::kAgreed, batch.agreed);
     record.batch = batch.number;
     record.algorithm = batch.call.choice.algorithm;
+  };
+  flight_.update(batch.tensors, record_of_pointer, change, [&] {
+    counters_.batches.add_alone(1);
+    counters_.batched.add_alone(batch.tensors.size());
+    counters_.negotiation.add_alone(together);
   });
+  counters_.longest_negotiation.see(longest);
   if (timeline_.on()) timeline_.agreed(batch);
-  counters_.batches.add(1);
-  counters_.batched.add(batch.tensors.size());
-  for (const TensorPart* tensor : batch.tensors) {
-    const auto took = batch.agreed - tensor->operation->submitted;
-    counters_.negotiation.add(took);
-    counters_.longest_negotiation.see(took);
-  }
 }
 
 /// The time from agreement to here is the queue's: the batch waited for its lane. One that did not wait starts in the
@@ -63,9 +70,10 @@ void Recorder::started(Batch& batch) {
     batch.call.phases = &batch.phases;  // else null, and algorithms note nothing
     if (batch.device != nullptr) batch.device->times = std::make_shared<DeviceTimes>();
   }
-  flight_.update(batch.tensors, record_of_pointer,
-                 [&batch](OpRecord& record, const TensorPart*) { record.reach(OpState::kStarted, batch.begun); });
-  counters_.queue.add(batch.begun - batch.agreed);
+  flight_.update(
+      batch.tensors, record_of_pointer,
+      [&batch](OpRecord& record, const TensorPart*) { record.reach(OpState::kStarted, batch.begun); },
+      [&] { counters_.queue.add_alone(batch.begun - batch.agreed); });
 }
 
 void Recorder::launched(const Batch& batch) {
@@ -82,41 +90,50 @@ SteadyClock::time_point Recorder::finished(const Batch& batch, const Status& res
   const auto failure_of = [&result](const TensorPart& tensor) {
     return result.ok() ? tensor.failure.code() : result.code();
   };
-  flight_.update(batch.tensors, record_of_pointer, [&](OpRecord& record, const TensorPart* tensor) {
+  uint64_t bytes = 0, failed = 0;
+  const auto change = [&](OpRecord& record, const TensorPart* tensor) {
     record.error = failure_of(*tensor);
     record.algorithm = batch.call.choice.algorithm;
     record.reach(record.error == Code::kOk ? OpState::kFinished : OpState::kFailed, now);
-  });
-  uint64_t bytes = 0;
+  };
   for (const TensorPart* tensor : batch.tensors) {
     bytes += tensor_bytes(*tensor);
-    (failure_of(*tensor) == Code::kOk ? counters_.finished : counters_.failed).add(1);
+    if (failure_of(*tensor) != Code::kOk) ++failed;
   }
-  // Times and bytes of a failed batch say nothing about its algorithm.
-  if (!result.ok()) {
+  flight_.update(batch.tensors, record_of_pointer, change, [&] {
+    counters_.finished.add_alone(batch.tensors.size() - failed);
+    counters_.failed.add_alone(failed);
+    // Times and bytes of a failed batch say nothing about its algorithm.
+    if (result.ok()) count_work(batch, now - batch.begun, bytes);
+  });
+  if (result.ok()) {
+    timeline_.finished(batch, now);
+  } else {
     timeline_.failed(batch);
-    return now;
   }
-  timeline_.finished(batch, now);
-  Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
-  kind.tensors.add(batch.tensors.size());
-  kind.bytes.add(bytes);
-  Counters::Algorithm& algorithm = counters_.algorithms[batch.call.choice.algorithm];
-  algorithm.batches.add(1);
-  algorithm.bytes.add(bytes);
-  algorithm.time.add(now - batch.begun);
-  counters_.run.add(now - batch.begun);
   return now;
+}
+
+void Recorder::count_work(const Batch& batch, std::chrono::nanoseconds took, uint64_t bytes) {
+  Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
+  kind.tensors.add_alone(batch.tensors.size());
+  kind.bytes.add_alone(bytes);
+  Counters::Algorithm& algorithm = counters_.algorithms[batch.call.choice.algorithm];
+  algorithm.batches.add_alone(1);
+  algorithm.bytes.add_alone(bytes);
+  algorithm.time.add_alone(took);
+  counters_.run.add_alone(took);
 }
 
 void Recorder::ended(const TensorPart& tensor, const Status& how) {
   const auto now = SteadyClock::now();
   const TensorPart* const one[] = {&tensor};  // the flight recorder updates ranges under one lock
-  flight_.update(one, record_of_pointer, [&](OpRecord& record, const TensorPart*) {
+  const auto change = [&](OpRecord& record, const TensorPart*) {
     record.error = how.code();
     record.reach(how.ok() ? OpState::kFinished : OpState::kFailed, now);
-  });
-  (how.ok() ? counters_.finished : counters_.failed).add(1);
+  };
+  flight_.update(one, record_of_pointer, change,
+                 [&] { (how.ok() ? counters_.finished : counters_.failed).add_alone(1); });
 }
 
 /// Time in which a caller's thread did nothing else, spins and own turns included.

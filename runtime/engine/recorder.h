@@ -44,6 +44,9 @@ class Recorder {
   SteadyClock::time_point since() const { return since_; }
 
  private:
+  /// Under the flight record's mutex.
+  void count_work(const Batch& batch, std::chrono::nanoseconds took, uint64_t bytes);
+
   Timeline& timeline_;
   const SteadyClock::time_point since_ = SteadyClock::now();
   Counters counters_;

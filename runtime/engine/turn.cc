@@ -96,10 +96,10 @@ void Turn::take(InboxItem& item) {
   switch (item.kind) {
     case InboxItem::Kind::kSubmit: return submit(std::move(item.operation));
     case InboxItem::Kind::kAbandon: return abandon(*item.operation);
-    case InboxItem::Kind::kAddSet: participant_.add_set(item.set.number, item.set.ranks, item.set.name); break;
+    case InboxItem::Kind::kAddSet: participant_.add_set(item.set->number, item.set->ranks, item.set->name); break;
     case InboxItem::Kind::kRemoveSet:
-      participant_.remove_set(item.set.number);
-      parts_.teams.remove(item.set.number);
+      participant_.remove_set(item.set->number);
+      parts_.teams.remove(item.set->number);
       break;
   }
   urgent_ = true;
@@ -193,7 +193,8 @@ bool Turn::exchange_as_rank_zero(bool moved) {
   }
   urgent_ = participant_.must_ring();
   // A lane that starts a batch rings only if this is set.
-  parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
+  const bool wanted = arbiter_->out_of_credit();
+  if (parts_.signals.credit_wanted.load() != wanted) parts_.signals.credit_wanted.store(wanted);
   if (!status.ok()) parts_.observer.epoch_over(status);
   return true;
 }

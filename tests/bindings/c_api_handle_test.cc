@@ -5,7 +5,9 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <future>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -234,6 +236,36 @@ TEST_CASE("handles finish in whatever order each rank waits for them") {
       expect(finish(handles[i]).code == RUEDA_OK, "operation " + std::to_string(i));
       for (const float value : values[i]) expect(value == 3, "element of tensor " + std::to_string(i));
     }
+  });
+}
+
+TEST_CASE("numbers of handles stay apart while some live long and others come and go in waves") {
+  run_ranks(1, [](rueda_session* session, int) {
+    std::vector<float> values = {1};
+    const auto start = [&] {
+      const rueda_handle handle = start_sum(session, values, nullptr);
+      expect(handle != 0, rueda_last_error());
+      return handle;
+    };
+    const std::vector<rueda_handle> old = {start(), start(), start()};
+    std::set<rueda_handle> known(old.begin(), old.end());
+    for (const size_t wave : {3, 700, 5000, 20'000, 40, 3000}) {
+      std::vector<rueda_handle> live;
+      for (size_t i = 0; i < wave; ++i) live.push_back(start());
+      for (const rueda_handle handle : live) expect(known.insert(handle).second, "a number was given twice");
+      for (size_t i = 0; i < wave; ++i) {  // from both ends
+        const rueda_handle handle = live[i % 2 == 0 ? i / 2 : wave - 1 - i / 2];
+        expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait");
+        expect_code(rueda_release(handle), RUEDA_OK, "release");
+        expect_code(rueda_release(handle), RUEDA_INVALID_ARGUMENT, "a second release");
+      }
+      for (const rueda_handle handle : old) expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait for an old one");
+    }
+    for (const rueda_handle handle : old) expect_code(rueda_release(handle), RUEDA_OK, "release of an old one");
+    for (const rueda_handle handle :
+         {rueda_handle{0}, rueda_handle{-1}, rueda_handle{INT64_MAX}, rueda_handle{1} << 32})
+      expect_code(rueda_wait(handle, 0), RUEDA_INVALID_ARGUMENT, "a number that was never given");
+    expect(known.contains(start()) == false, "a number came again");
   });
 }
 

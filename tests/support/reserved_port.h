@@ -13,8 +13,8 @@
 namespace rueda::test {
 
 /// A TCP port of 127.0.0.1 that the kernel gives to no other program while this object lives. One program may still
-/// listen there if it sets SO_REUSEADDR, as Rueda's servers do: this socket sets it too, and does not listen. Until then
-/// a connection to the port is refused. Throws std::runtime_error if there is no port.
+/// listen there if it sets SO_REUSEADDR, as Rueda's servers do: this socket sets it too, and does not listen. Until
+/// then a connection to the port is refused. Throws std::runtime_error if there is no port.
 class ReservedPort {
  public:
   ReservedPort() {

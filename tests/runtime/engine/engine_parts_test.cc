@@ -59,7 +59,8 @@ TEST_CASE("an inbox gives what was pushed in order, and only once") {
   CHECK(inbox.push({InboxItem::Kind::kSubmit, a}).ok());
   CHECK(inbox.push({InboxItem::Kind::kAbandon, b}).ok());
   CHECK_FALSE(inbox.empty());
-  std::vector<InboxItem> taken = {{InboxItem::Kind::kSubmit, b}};
+  std::vector<InboxItem> taken;
+  taken.push_back({InboxItem::Kind::kSubmit, b});
   inbox.take(taken);
   REQUIRE(taken.size() == 2);
   CHECK(taken[0].operation == a);

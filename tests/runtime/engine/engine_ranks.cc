@@ -94,7 +94,8 @@ std::shared_ptr<Operation> make_sum(Engine& engine, const Sum& sum) {
   spec.allocate = sum.allocate;
   spec.more = sum.more;
   spec.timeout = sum.timeout;
-  auto operation = std::make_shared<Operation>(engine.operation_home(), std::move(spec), sum.tensors.size());
+  auto operation = std::make_shared<Operation>(Engine::operation_home(engine.shared_from_this()), std::move(spec),
+                                               sum.tensors.size());
   for (size_t i = 0; i < sum.tensors.size(); ++i) {
     TensorPart& tensor = operation->tensors()[i];
     tensor.request.name = sum.tensors.size() > 1 ? sum.name + "." + std::to_string(i) : sum.name;
