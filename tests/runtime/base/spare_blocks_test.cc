@@ -1,4 +1,6 @@
 // Blocks that go round: what is taken is apart from all else that is taken, whichever thread gives it back.
+#include "runtime/base/spare_blocks.h"
+
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -6,8 +8,6 @@
 #include <set>
 #include <thread>
 #include <vector>
-
-#include "runtime/base/spare_blocks.h"
 
 namespace rueda::test {
 namespace {
