@@ -248,7 +248,9 @@ TEST_CASE("numbers of handles stay apart while some live long and others come an
     };
     const std::vector<rueda_handle> old = {start(), start(), start()};
     std::set<rueda_handle> known(old.begin(), old.end());
-    for (const size_t wave : {3, 700, 5000, 20'000, 40, 3000}) {
+    std::vector<size_t> waves(3000, 1);  // more than the table has at first
+    for (const size_t wave : {700, 5000, 20'000, 40, 3000}) waves.push_back(wave);
+    for (const size_t wave : waves) {
       std::vector<rueda_handle> live;
       for (size_t i = 0; i < wave; ++i) live.push_back(start());
       for (const rueda_handle handle : live) expect(known.insert(handle).second, "a number was given twice");
