@@ -34,9 +34,10 @@ inline bool receives_from_any(const OperationCall& call) {
 /// The number that callbacks and completion queues get, once the operation has one; 0 before.
 using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
 
-/// Checks everything that needs no other rank and copies it; afterwards only the data is borrowed. `cell` is made if
-/// the operation has a callback or is drained, and stays null if not. On a device with streams this also sets the mark
-/// after which the inputs are ready, on the calling thread. Returns kInvalidArgument with a sentence about the mistake.
+/// Checks everything that needs no other rank and copies it; afterwards only the data is borrowed. The caller's structs
+/// must not change during the call. `cell` is made if the operation has a callback or is drained, and stays null if
+/// not. On a device with streams this also sets the mark after which the inputs are ready, on the calling thread.
+/// Returns kInvalidArgument with a sentence about the mistake.
 Result<std::shared_ptr<Operation>> build_operation(std::shared_ptr<Engine> engine, const DeviceTable& devices,
                                                    const OperationCall& call, HandleCell& cell);
 

@@ -11,7 +11,7 @@
 namespace rueda::core {
 namespace {
 
-/// A process can hand out 2^40 handles before its numbers reach those of a child.
+/// A process can use 2^40 numbers before they reach those of a child.
 constexpr int kGenerationShift = 40;
 
 }  // namespace
@@ -27,7 +27,7 @@ rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation, std::shar
   return last_;
 }
 
-/// Handles in different slots stay in different ones: their numbers differ in digits that still count. Changes nothing
+/// Handles in different slots stay in different ones: their numbers differ in bits that still count. Changes nothing
 /// if there is no memory.
 void HandleTable::grow() {
   std::vector<Slot> more(2 * slots_.size());
@@ -37,7 +37,8 @@ void HandleTable::grow() {
   slots_.swap(more);
 }
 
-/// Returns the slots that are needed no more: all, if there is memory for the fewest.
+/// Puts a small table in the place of one that holds no handle, and returns the old one, which the caller frees without
+/// the lock. Without memory nothing changes.
 std::vector<HandleTable::Slot> HandleTable::shrink() noexcept {
   try {
     std::vector<Slot> fewest(kFewestSlots);
@@ -61,8 +62,7 @@ std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
     MutexLock lock(mutex_);
     Slot& slot = slot_of(handle);
     if (slot.number != handle || handle == 0) return nullptr;
-    gone = std::move(slot);
-    slot.number = 0;
+    std::swap(gone, slot);
     // Memory that a wave of handles took goes with the last of them, if there is memory for the usual table.
     if (--live_ == 0 && slots_.size() > kMostKept) unused = shrink();
   }

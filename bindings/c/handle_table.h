@@ -10,7 +10,8 @@
 namespace rueda::core {
 
 /// The live handles of this process. They are numbers, so that a stale one is an error and never a wild pointer. Each
-/// lies in the slot that the last digits of its number name. A number whose slot is taken is passed over. Any thread.
+/// lies in the slot that the last bits of its number name. A number whose slot is taken is passed over. The table has
+/// at least twice as many slots as there are handles, and shrinks when none is left. Any thread.
 class HandleTable {
  public:
   /// The first number is above `last`.
@@ -37,7 +38,7 @@ class HandleTable {
   void grow() RUEDA_REQUIRES(mutex_);
   std::vector<Slot> shrink() noexcept RUEDA_REQUIRES(mutex_);
 
-  mutable Mutex mutex_;
+  Mutex mutex_;
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
   std::vector<Slot> slots_ RUEDA_GUARDED_BY(mutex_);
   size_t live_ RUEDA_GUARDED_BY(mutex_) = 0;

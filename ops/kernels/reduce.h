@@ -56,6 +56,7 @@ const KernelSet& kernels(Isa isa);
 class Reducer {
  public:
   Reducer(const KernelSet& set, const ReduceTask& task, size_t inputs);
+  Reducer(const KernelSet& set, ReduceTask&& task, size_t inputs) = delete;  // it would be gone before `run`
   /// As `reduce`, with as many inputs as said before.
   void run(const std::byte* const* inputs, std::byte* out, StoreHint hint, std::byte* also, int64_t count);
 

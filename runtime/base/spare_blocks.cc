@@ -1,5 +1,5 @@
-// A list of blocks for each thread, through their first words. All blocks of a list have one size, that of the first
-// one that the thread gave: operations are of one size, and another size goes to the C library as before.
+// A list of blocks for each thread, through their first words. A thread gets a list when it takes its first block, and
+// not when it gives one: to be swept at the thread's end takes memory, and threads that only give would hoard.
 #include "runtime/base/spare_blocks.h"
 
 namespace rueda::core {
@@ -14,7 +14,7 @@ struct SpareBlock {
 struct SpareList {
   SpareBlock* first = nullptr;
   size_t count = 0;
-  size_t bytes = 0;   ///< of each
+  size_t bytes = 0;   ///< of each; 0: the thread has taken none
   bool over = false;  ///< the thread's objects are being destroyed, this one among them
 };
 
@@ -37,12 +37,17 @@ struct SpareSweeper {
   }
 };
 
-/// Once for each thread: the first call makes the object whose destructor sweeps.
-void sweep_at_the_end() { static thread_local const SpareSweeper sweeper; }
+/// The thread's object whose destructor sweeps is made here.
+void open_list(size_t bytes) {
+  if (spare_list.over || bytes < sizeof(SpareBlock)) return;
+  static thread_local const SpareSweeper sweeper;
+  spare_list.bytes = bytes;
+}
 
 }  // namespace
 
 void* SpareBlocks::take(size_t bytes) {
+  if (spare_list.bytes == 0) open_list(bytes);
   SpareBlock* const block = spare_list.first;
   if (block == nullptr || spare_list.bytes != bytes) return ::operator new(bytes);
   spare_list.first = block->next;
@@ -51,10 +56,6 @@ void* SpareBlocks::take(size_t bytes) {
 }
 
 void SpareBlocks::give(void* block, size_t bytes) noexcept {
-  if (spare_list.bytes == 0 && !spare_list.over && bytes >= sizeof(SpareBlock)) {
-    sweep_at_the_end();
-    spare_list.bytes = bytes;
-  }
   if (spare_list.bytes != bytes || spare_list.over || spare_list.count == kMostSpareBlocks)
     return ::operator delete(block);
   auto* const spare = static_cast<SpareBlock*>(block);

@@ -7,13 +7,15 @@ namespace rueda::core {
 /// Memory for objects of one size that come and go at the rate of small operations. The allocator of the C library
 /// joins such blocks with their neighbours and cuts them off again, which costs a tenth of such an operation.
 ///
-/// `give` keeps at most 1,024 blocks for the next `take` of the same thread, and gives them back when the thread ends.
-/// A block may be given by another thread than the one that took it. Sanitizers see more without this, so builds for
-/// them hand each call on to `operator new` and `operator delete`. Any thread.
+/// A thread that has taken a block keeps at most 1,024 of those that it gives back, for its next `take`, and frees them
+/// when it ends. All have the size of its first one; blocks of another size, and those that a thread gives which took
+/// none, go to `operator delete`. A block may be given by another thread than the one that took it. Sanitizers see more
+/// without this, so builds for them hand each call on to `operator new` and `operator delete`. Any thread.
 class SpareBlocks {
  public:
   /// Throws std::bad_alloc if there is no memory.
   static void* take(size_t bytes);
+  /// Needs no memory.
   static void give(void* block, size_t bytes) noexcept;
 };
 

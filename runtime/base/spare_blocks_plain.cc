@@ -1,4 +1,5 @@
-// For sanitizers: what a block held is gone with it, and its memory comes back late.
+// For sanitizers: ASan forbids the use of a freed block and keeps its memory from being given out again soon, so that a
+// use of what has gone is seen.
 #include "runtime/base/spare_blocks.h"
 
 namespace rueda::core {

@@ -40,8 +40,8 @@ class Greatest {
   std::atomic<int64_t> value_{0};
 };
 
-/// What a rank has done since its epoch began. Written by the holder of the baton and by lane threads, as things
-/// happen; what comes with a change of the flight record is written under its mutex. Read by any thread. Owned by the
+/// What a rank has done since its epoch began. Any thread that has a part in an operation writes, as things happen, and
+/// any thread reads. The sums marked (r) change with the flight record, under its mutex, by `add_alone`. Owned by the
 /// engine's recorder.
 struct Counters {
   static constexpr size_t kKinds = 32;  ///< room for more kinds of operation than there are
@@ -55,17 +55,17 @@ struct Counters {
     Sum bytes;
     Sum time;
   };
-  Sum submitted;  ///< tensors
-  Sum finished;
-  Sum failed;
-  std::array<Kind, kKinds> kinds;                 ///< finished, by OpKind
-  std::array<Algorithm, kAlgorithms> algorithms;  ///< by index in the table of algorithms
-  Sum batches;
-  Sum batched;      ///< tensors that were in a batch
-  Sum negotiation;  ///< from enqueue to agreement, of all tensors
+  Sum submitted;                                  ///< tensors
+  Sum finished;                                   ///< (r)
+  Sum failed;                                     ///< (r)
+  std::array<Kind, kKinds> kinds;                 ///< (r) finished, by OpKind
+  std::array<Algorithm, kAlgorithms> algorithms;  ///< (r) by index in the table of algorithms
+  Sum batches;                                    ///< (r)
+  Sum batched;                                    ///< (r) tensors that were in a batch
+  Sum negotiation;                                ///< (r) from enqueue to agreement, of all tensors
   Greatest longest_negotiation;
-  Sum queue;       ///< from agreement to start, of all batches
-  Sum run;         ///< from start to end, of all batches
+  Sum queue;       ///< (r) from agreement to start, of all batches
+  Sum run;         ///< (r) from start to end, of all batches
   Sum waits;       ///< calls that waited
   Sum wait;        ///< time in these calls
   Sum cache_hits;  ///< proposals by id

@@ -22,7 +22,7 @@ class FlightRecorder {
 
   Id begin(const OpFacts& facts, SteadyClock::time_point now) RUEDA_EXCLUDES(mutex_);
   /// Applies `change(OpRecord&, element)` to the records of those elements of `range` that still have one, and then
-  /// calls `count()` under the same lock: the recorder's counters have one writer at a time.
+  /// calls `count()` under the same lock, so that sums which change with records have one writer at a time.
   template <typename Range, typename IdOf, typename Change, typename Count>
   void update(const Range& range, IdOf&& id_of, Change&& change, Count&& count) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

@@ -11,13 +11,13 @@ namespace rueda::core {
 constexpr std::chrono::milliseconds kDriveLimit{20};
 
 /// Runs turns until `done()`, at most until `deadline` or kDriveLimit. Ends early if a turn moves nothing and spinning
-/// here is not `worth_it()`, or if nothing has moved for the spin budget. Reads the clock every few turns only: a small
-/// operation is done before that.
+/// here is not `worth_it()`, or if nothing has moved for the spin budget. Reads the clock every few turns only, and
+/// counts its limits from the first reading: a small operation is done before that.
 template <typename Done, typename WorthIt>
 void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   constexpr int kTurnsPerClock = 16;
   take_ring();
-  SteadyClock::time_point last, end;  // from the first look at the clock on
+  SteadyClock::time_point last, end;  // set by the first reading of the clock, `end` because of `moved`
   bool moved = true;
   for (int turns = 0; !done();) {
     if (run_turn()) {

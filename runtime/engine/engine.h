@@ -192,8 +192,10 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void look(Findings& found, SteadyClock::time_point now) RUEDA_ON(baton_holder);
   Status own_failure(const std::exception& error) const noexcept;
   void ring_coordinator();
-  /// Before a look at the inputs: a ring from here on is for what comes later.
-  void take_ring();
+  /// The same for input of the coordinator's own, which no turn takes: evidence, and the wish to stop.
+  void wake_coordinator();
+  /// Before a look at the inputs: a ring from here on writes to the doorbell again.
+  void take_ring() RUEDA_ON(baton_holder);
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_holder));
   // engine_end.cc: the end of the epoch
   bool end_and_wake(const Status& why) RUEDA_EXCLUDES(ending_mutex_);

@@ -54,7 +54,7 @@ bool Engine::has_left() {
 
 void Engine::link_lost(int rank, const Status& how) {
   faults_.observe(rank, how.sentence());
-  ring_coordinator();  // it judges the evidence once its grace has passed
+  wake_coordinator();  // it judges the evidence once its grace has passed
 }
 
 /// Raises the abort and wakes whatever waits. Returns false if the epoch was over. A thread that shuts the engine down
@@ -122,7 +122,7 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
           : fmt::format("{}{} after this rank had joined", name_of(batch.call.kind), sets_.of_set(batch.team->number));
   if (result.code() == Code::kPeerLost && result.rank() >= 0) {
     faults_.observe(result.rank(), result.sentence());
-    ring_coordinator();
+    wake_coordinator();
     if (abort_.await(kEvidenceLimit)) return;
   }
   const bool by_library = result.code() == Code::kPeerLost && result.rank() < 0;

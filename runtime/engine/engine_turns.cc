@@ -14,11 +14,16 @@ namespace rueda::core {
 /// Rings at most once until a thread takes the baton: a write to an eventfd costs a system call.
 void Engine::ring_coordinator() {
   if (rung_.load() || rung_.exchange(true)) return;
+  wake_coordinator();
+}
+
+/// Whether it was rung or not: it may have drained an earlier ring, and be past the look at what this one is for.
+void Engine::wake_coordinator() {
   const uint64_t one = 1;
   static_cast<void>(!::write(formation_.doorbell.get(), &one, sizeof one));
 }
 
-/// A store is a fence of all that follows, so only if it changes anything.
+/// Such a store costs a full barrier, so only if it changes anything. Only the holder of the baton clears the flag.
 void Engine::take_ring() {
   if (rung_.load()) rung_.store(false);
 }

@@ -35,7 +35,8 @@ class Inbox {
     MutexLock lock(mutex_);
     if (ended_ || (!closed_.ok() && item.kind != InboxItem::Kind::kAbandon)) return closed_;
     waiting_.push_back(std::move(item));
-    // A store, as a fence of all, only if it changes anything: what was there before will be taken, and this with it.
+    // Such a store costs a full barrier, so only if it changes anything. If the flag is set, what is there has yet to
+    // be taken, and this will be taken with it: the flag changes under the mutex only.
     if (!filled_.load()) filled_.store(true);
     return {};
   }
@@ -65,7 +66,8 @@ class Inbox {
     taken.clear();
     MutexLock lock(mutex_);
     taken.swap(waiting_);
-    filled_.store(false, std::memory_order_release);  // no fence: only the mutex orders it with a `push`
+    // The mutex orders this with each `push`. A look without the mutex that still sees true costs one empty `take`.
+    filled_.store(false, std::memory_order_release);
   }
 
  private:

@@ -126,7 +126,7 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
   in_any_case([&] { leave(deadline); });
   epoch_over(farewell_);  // a reason that came earlier stays
   coordinator_->begin_stop();
-  ring_coordinator();
+  wake_coordinator();
   coordinator_->join();
   activity_.stop();
   task_thread_.stop();

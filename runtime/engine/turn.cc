@@ -192,11 +192,15 @@ bool Turn::exchange_as_rank_zero(bool moved) {
     status = participant_.receive(frame);
   }
   urgent_ = participant_.must_ring();
-  // A lane that starts a batch rings only if this is set.
-  const bool wanted = arbiter_->out_of_credit();
-  if (parts_.signals.credit_wanted.load() != wanted) parts_.signals.credit_wanted.store(wanted);
+  note_credit_wanted();
   if (!status.ok()) parts_.observer.epoch_over(status);
   return true;
+}
+
+/// A lane that starts a batch rings only if this is set. Only the holder of the baton writes it.
+void Turn::note_credit_wanted() {
+  const bool wanted = arbiter_->out_of_credit();
+  if (parts_.signals.credit_wanted.load() != wanted) parts_.signals.credit_wanted.store(wanted);
 }
 
 /// Receive before send: verdicts may set operations free that waited for their set, and one frame carries them.

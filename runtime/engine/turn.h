@@ -121,6 +121,7 @@ class Turn {
   bool report_credits() RUEDA_ON(baton_holder);
   void report_trials() RUEDA_ON(baton_holder);
   bool exchange_as_rank_zero(bool credits) RUEDA_ON(baton_holder);
+  void note_credit_wanted() RUEDA_ON(baton_holder);
   bool exchange_with_upstream() RUEDA_ON(baton_holder);
   bool receive_all(int rank) RUEDA_ON(baton_holder);
   Status dispatch(int rank, const Frame& frame) RUEDA_ON(baton_holder);

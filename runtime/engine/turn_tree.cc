@@ -44,7 +44,7 @@ bool Turn::exchange_as_leader(bool moved) {
     status = participant_.receive(frame);
   }
   urgent_ |= participant_.must_ring();
-  if (arbiter_) parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
+  if (arbiter_) note_credit_wanted();
   if (!status.ok()) parts_.observer.epoch_over(status);
   return true;
 }

@@ -249,7 +249,7 @@ TEST_CASE("numbers of handles stay apart while some live long and others come an
     const std::vector<rueda_handle> old = {start(), start(), start()};
     std::set<rueda_handle> known(old.begin(), old.end());
     std::vector<size_t> waves(3000, 1);  // more than the table has at first
-    for (const size_t wave : {700, 5000, 20'000, 40, 3000}) waves.push_back(wave);
+    waves.insert(waves.end(), {700, 5000, 20'000, 40, 3000});
     for (const size_t wave : waves) {
       std::vector<rueda_handle> live;
       for (size_t i = 0; i < wave; ++i) live.push_back(start());

@@ -32,7 +32,7 @@ void give(const std::vector<void*>& all, size_t bytes) {
 }  // namespace
 
 TEST_CASE("blocks in use are apart, also if more are given back than a thread keeps") {
-  for (const size_t count : {1, 5, 3000, 10, 1024}) {
+  for (const size_t count : std::vector<size_t>{1, 5, 3000, 10, 1024}) {
     const std::vector<void*> blocks = take(count, kBytes);
     CHECK(std::set<void*>(blocks.begin(), blocks.end()).size() == count);
     size_t intact = 0;
