@@ -35,9 +35,8 @@ constexpr std::chrono::seconds kVerdictLimit{5};
 /// Only within one host, and only if this rank reaches the arenas of all others there: else the members would choose
 /// what this rank cannot run.
 bool Engine::can_share(SetId set) const {
-  if (formation_.arena == nullptr) return false;
-  const auto is_missing = [](const LocalPeer& peer) { return peer.arena == nullptr; };
-  if (std::any_of(formation_.local.begin(), formation_.local.end(), is_missing)) return false;
+  if (!reaches_arenas_) return false;
+  if (set == kGlobalSet) return one_host_;
   const Result<std::vector<int>> ranks = sets_.ranks(set);
   const int here = plan_.host_of[static_cast<size_t>(plan_.rank)];
   return ranks.ok() && std::all_of(ranks.value().begin(), ranks.value().end(),

@@ -228,6 +228,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const Status farewell_;  ///< why the epoch is over once this rank has left; a shutdown may find no memory for it
   const std::unique_ptr<Executor> executor_;
   const WaitStyle style_;
+  const bool reaches_arenas_;  ///< this rank has one, and reaches those of all others of its host
+  const bool one_host_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
   const size_t segment_bytes_;
   CoreClaim claim_;

@@ -28,6 +28,11 @@ WaitStyle wait_style(const EpochPlan& plan) {
   return plan.local_size() > usable_cores() ? WaitStyle::kYield : WaitStyle::kPause;
 }
 
+bool reaches_arenas(const Formation& formation) {
+  return formation.arena != nullptr && std::all_of(formation.local.begin(), formation.local.end(),
+                                                   [](const LocalPeer& peer) { return peer.arena != nullptr; });
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
@@ -66,6 +71,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       farewell_(Code::kShutDown, fmt::format("{} has shut down", plan_.name_of(plan_.rank)), plan_.rank),
       executor_(std::move(executor)),
       style_(wait_style(plan_)),
+      reaches_arenas_(reaches_arenas(formation_)),
+      one_host_(plan_.local_size() == plan_.size),
       // A spinning caller and a lane's thread for each rank of the host.
       cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
       segment_bytes_(formation_.segment->layout().total_bytes()),
