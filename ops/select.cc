@@ -58,7 +58,7 @@ Choice by_host_choice(std::string_view name, const Settings& settings) {
 /// What no algorithm could compute is an error of the caller, whatever else would be chosen.
 Status check_reduction(const BatchShape& shape) {
   if (!reduces(shape.kind)) return {};
-  std::string why = is_defined(shape.op, shape.dtype) ? "" : why_undefined(shape.op, shape.dtype);
+  std::string why = why_undefined(shape.op, shape.dtype);
   if (shape.op == ReduceOp::kAdasum && shape.kind != OpKind::kAllreduce) why = "adasum is an all-reduce's operator";
   return why.empty() ? Status()
                      : Status(Code::kInvalidArgument, std::string(name_of(shape.kind)).append(": ").append(why));

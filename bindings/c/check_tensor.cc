@@ -32,7 +32,7 @@ Status count_elements(const char* what, CheckedTensor& checked) {
     return wrong_tensor(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
   }
   const std::span extents(tensor.shape, static_cast<size_t>(tensor.dimensions));
-  const bool empty = std::any_of(extents.begin(), extents.end(), [](int64_t extent) { return extent == 0; });
+  const bool empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
   uint64_t bytes = element;
   uint64_t count = 1;
   for (int32_t d = 0; d < tensor.dimensions; ++d) {

@@ -47,7 +47,8 @@ Result<std::string_view> interned_name(const Engine& engine, const rueda_op_opti
   return wrong(fmt::format("name_id {} does not come from rueda_intern of this session", options.name_id));
 }
 
-/// Sets the name of a tensor: the group's own name for it, or `given`, which may be null.
+/// Sets the name of a tensor: that of the group's list; else `given`, in a group with the tensor's index behind it;
+/// else none. `given` may be null.
 Status set_name(const OperationCall& call, const char* given, size_t index, std::string& name) {
   if (call.names != nullptr) {
     if (call.names[index] == nullptr) return wrong(fmt::format("names[{}] is NULL", index));
@@ -75,7 +76,8 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
   return {};
 }
 
-/// Whether an output is the input itself. False if it may be another tensor, or a wrong one: then it is checked.
+/// Returns true if the output is the input itself, which has been checked. Returns false if it is another tensor or a
+/// wrong one.
 bool is_input(const rueda_tensor* output, const rueda_tensor& input) {
   if (output == nullptr || output->struct_size != sizeof(rueda_tensor) || output->data != input.data ||
       output->dtype != input.dtype || output->dimensions != input.dimensions || output->device != input.device ||

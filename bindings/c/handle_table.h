@@ -11,7 +11,8 @@ namespace rueda::core {
 
 /// The live handles of this process. They are numbers, so that a stale one is an error and never a wild pointer. Each
 /// lies in the slot that the last bits of its number name. A number whose slot is taken is passed over. The table has
-/// at least twice as many slots as there are handles, and shrinks when none is left. Any thread.
+/// at least twice as many slots as there are handles. One that has grown beyond 16,384 slots goes back to 1,024 when no
+/// handle is left. Any thread.
 class HandleTable {
  public:
   /// The first number is above `last`.

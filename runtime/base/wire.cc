@@ -36,10 +36,11 @@ void WireReader::fail() {
 }
 
 uint64_t WireReader::varint(uint64_t limit) {
-  if (!rest_.empty() && static_cast<uint64_t>(rest_.front()) < 0x80 && static_cast<uint64_t>(rest_.front()) <= limit) {
-    const auto shortest = static_cast<uint64_t>(rest_.front());  // as most numbers
+  // Most numbers have one byte.
+  const uint64_t first = rest_.empty() ? 0x80 : static_cast<uint64_t>(rest_.front());
+  if (first < 0x80 && first <= limit) {
     rest_ = rest_.subspan(1);
-    return shortest;
+    return first;
   }
   uint64_t value = 0;
   const size_t most = std::min<size_t>(rest_.size(), 10);  // 0 after a fault: nothing is left

@@ -6,7 +6,7 @@
 
 namespace rueda::core {
 
-/// A sum that a reader sees as it was at some moment. Any thread reads.
+/// A sum that grows. A reader sees the value of some moment. Any thread may read it.
 class Sum {
  public:
   /// Any thread, without a lock.

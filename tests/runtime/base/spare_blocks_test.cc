@@ -25,8 +25,15 @@ std::vector<void*> take(size_t count, size_t bytes) {
   return all;
 }
 
-void give(const std::vector<void*>& all, size_t bytes) {
-  for (void* block : all) SpareBlocks::give(block, bytes);
+/// Gives blocks of `take` back, and returns how many of them held what was written to them, apart from all others.
+size_t give(const std::vector<void*>& all, size_t bytes) {
+  size_t intact = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto* const block = static_cast<const uint8_t*>(all[i]);
+    intact += block[0] == i % 256 && block[bytes - 1] == i % 256 ? 1 : 0;
+    SpareBlocks::give(all[i], bytes);
+  }
+  return intact;
 }
 
 }  // namespace
@@ -35,26 +42,26 @@ TEST_CASE("blocks in use are apart, also if more are given back than a thread ke
   for (const size_t count : std::vector<size_t>{1, 5, 3000, 10, 1024}) {
     const std::vector<void*> blocks = take(count, kBytes);
     CHECK(std::set<void*>(blocks.begin(), blocks.end()).size() == count);
-    size_t intact = 0;
-    for (size_t i = 0; i < count; ++i) intact += static_cast<const uint8_t*>(blocks[i])[kBytes - 1] == i % 256 ? 1 : 0;
-    CHECK(intact == count);
-    give(blocks, kBytes);
+    CHECK(give(blocks, kBytes) == count);
   }
 }
 
 TEST_CASE("blocks of another size are what they are said to be") {
-  give(take(10, kBytes), kBytes);
-  for (const size_t bytes : {size_t{1}, size_t{8}, kBytes + 1, size_t{4096}}) give(take(20, bytes), bytes);
-  give(take(10, kBytes), kBytes);
+  CHECK(give(take(10, kBytes), kBytes) == 10);
+  for (const size_t bytes : {size_t{1}, size_t{8}, kBytes + 1, size_t{4096}}) CHECK(give(take(20, bytes), bytes) == 20);
+  CHECK(give(take(10, kBytes), kBytes) == 10);
 }
 
 TEST_CASE("a thread may give what another has taken, and what it kept goes with it") {
   for (int round = 0; round < 3; ++round) {
     const std::vector<void*> blocks = take(500, kBytes);
+    size_t others = 0, own = 0;
     std::thread([&] {
-      give(blocks, kBytes);
-      give(take(300, kBytes), kBytes);
+      others = give(blocks, kBytes);
+      own = give(take(300, kBytes), kBytes) + give(take(300, kBytes), kBytes);
     }).join();
+    CHECK(others == 500);
+    CHECK(own == 600);
   }
 }
 
