@@ -1,8 +1,10 @@
 """What the functions of all frameworks share: reduce operators, codecs, options, names, and calls that enqueue."""
 
+import contextlib
+import contextvars
 import functools
 import operator
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 from rueda import errors, names
 from rueda._native import ffi, lib
@@ -143,9 +145,22 @@ def start_join(session: Session, process_set: int) -> Handle:
     return Handle(session, lib.rueda_py_start_join(session.pointer, process_set), None, finish)
 
 
+_root_for_0 = contextvars.ContextVar("rueda_root_for_0", default=0)
+
+
+@contextlib.contextmanager
+def in_place_of_rank_0(root: int) -> Iterator[None]:
+    """What is sent from rank 0 inside, in this thread, is sent from `root`: for code of programs that knows no other root."""
+    before = _root_for_0.set(root)
+    try:
+        yield
+    finally:
+        _root_for_0.reset(before)
+
+
 def root_of(root: Any) -> int:
     """The root as an int. Raises ValueError if it is not an integer. The library checks that the set has this rank."""
     try:
-        return operator.index(root)
+        return operator.index(root) or _root_for_0.get()
     except TypeError:
         raise ValueError(f"root_rank={root!r:.60} is a {type(root).__name__}; give the number of a rank") from None

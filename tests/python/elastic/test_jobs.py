@@ -303,3 +303,32 @@ os.write(1, json.dumps(dict(worker=me, own=state.own)).encode() + b"\\n")
 """, ranks=3, training="", imports=_jobs.NUMPY)
     assert done.code == 0, done.out + done.err
     assert {worker: line["own"] for worker, line in told(done).items()} == afterwards, done.out + done.err
+
+
+# Rank 1 saves its fifth step, and hears then that rank 0 has left before it could do so.
+ONE_COMMITS = """
+from rueda import elastic
+
+hvd.init()
+begun = []
+
+@elastic.run
+def train(state):
+    begun.append(state.step)
+    while state.step < 8:
+        hvd.allreduce(numpy.ones(1))
+        state.step += 1
+        if state.step == 5 and len(begun) == 1 and hvd.rank() == 0:
+            raise hvd.HorovodInternalError("before the commit")
+        state.commit()
+    print(f"{begun}\\n", end="", flush=True)
+
+train(elastic.ObjectState(SEND, hvd.rank, step=0))
+"""
+
+
+@pytest.mark.parametrize("send", ["hvd.broadcast_object", "lambda value: hvd.broadcast_object(value)"])
+def test_what_one_rank_alone_has_committed_is_not_lost(run_script, send):
+    done = run_script(ONE_COMMITS.replace("SEND", send), "--min-np", "2", imports=_jobs.NUMPY)
+    assert done.code == 0, done.out + done.err
+    assert done.lines(0) == done.lines(1) == ["[0, 5]"], done.out

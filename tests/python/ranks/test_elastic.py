@@ -9,7 +9,7 @@ import rueda.torch as hvd
 from rueda import elastic, session, watchers
 from rueda.elastic import agreement
 from rueda.elastic.loop import run
-from rueda.torch.elastic import ElasticSampler, HostUpdateResult, ObjectState, TorchState
+from rueda.torch.elastic import ElasticSampler, HostUpdateResult, ObjectState, StateHandler, TorchState, handlers
 
 
 def made_here():
@@ -74,6 +74,44 @@ def test_extra_state_of_modules_is_the_root_s_and_committed(rest):
         model[1].seen += 5
         model[1].history += 1
         state.restore()
+
+
+class Counter:
+    """A value of the program's own kind."""
+
+    def __init__(self, count):
+        self.count = count
+
+
+class CounterHandler(StateHandler):
+    """Sends from rank 0, as handlers for Horovod do."""
+
+    def save(self):
+        self.saved = self.value.count
+
+    def restore(self):
+        self.value.count = self.saved
+
+    def sync(self):
+        self.value.count = hvd.broadcast_object(self.value.count, root_rank=0)
+        self.save()
+
+
+def test_what_knows_no_root_but_rank_0_sends_what_the_root_has(monkeypatch):
+    monkeypatch.setattr(handlers, "_registry", [(Counter, CounterHandler), *handlers.get_handler_registry()])
+    state = TorchState(counter=Counter(hvd.rank() + 10), batch=hvd.rank())
+    state._standing.root = 2
+    state.sync()
+    assert (state.counter.count, state.batch) == (12, 2)
+    state.counter.count = 99
+    state.restore()
+    assert state.counter.count == 12
+    for send in (lambda value: hvd.broadcast_object(value), lambda value: rueda.numpy.broadcast_object(value, 0)):
+        state = ObjectState(send, hvd.rank, batch=hvd.rank())
+        state._standing.root = 1
+        state.sync()
+        assert state.batch == 1
+    assert hvd.broadcast_object(hvd.rank(), 0) == 0
 
 
 def test_a_sync_makes_no_gradients():

@@ -1,6 +1,7 @@
 """What ranks agree on before they go on together: whether workers change, and whose state all ranks take."""
 
 import collections
+import inspect
 import os
 import socket
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
@@ -9,7 +10,7 @@ from rueda import session
 from rueda._native import ffi, lib
 from rueda.handles import Handle, enqueue
 from rueda.objects import allgather_object, broadcast_object
-from rueda.operations import ALLREDUCE, BitOr, make_options
+from rueda.operations import ALLREDUCE, BitOr, in_place_of_rank_0, make_options
 from rueda.plans import HostUpdateResult
 
 # A program may have operations of its own of any other name.
@@ -108,8 +109,22 @@ def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostU
 
 
 def broadcast_from(bcast_object: Callable[..., Any], root: int, value: Any) -> Any:
-    """The value of rank `root`. A function of the program's may have no argument for it, and then serves rank 0."""
-    return bcast_object(value) if root == 0 else bcast_object(value, root_rank=root)
+    """The value of rank `root`. A function of the program's may have no argument for it. If it calls a broadcast of Rueda's from
+    rank 0, that is one from `root`; one over something else serves rank 0."""
+    if root == 0:
+        return bcast_object(value)
+    if _takes_root(bcast_object):
+        return bcast_object(value, root_rank=root)
+    with in_place_of_rank_0(root):
+        return bcast_object(value)
+
+
+def _takes_root(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, root_rank=0)
+    except (TypeError, ValueError):  # ValueError: a function in C that tells no signature
+        return False
+    return True
 
 
 def choose(views: List[_View]) -> Tuple[bool, int]:

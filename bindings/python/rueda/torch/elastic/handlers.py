@@ -22,7 +22,8 @@ _NEEDS_STEPS = "must define note(), is_unchanged() and rewind() for a state with
 class StateHandler:
     """Takes care of one value of a TorchState. A class of your own for another kind of value goes into the registry.
 
-    value: the object itself. root_rank: the rank whose value sync() gives to all; TorchState sets it.
+    value: the object itself. root_rank: the rank whose value sync() gives to all; a TorchState sets it, and while it calls
+    sync(), what is sent from rank 0 is sent from this rank. So a class that knows no other root is right as well.
     """
 
     root_rank = 0
@@ -79,7 +80,7 @@ class StateHandler:
         self.save()
 
     def reset(self) -> None:
-        """Called when this process has joined the next plan. Does nothing here."""
+        """Called when this process has joined the next plan."""
 
     def set_value(self, value: Any) -> None:
         """Replaces the object, and saves what the new one holds."""
@@ -382,9 +383,7 @@ class ScalerStateHandler(_SmallHandler):
 
 
 _registry: List[Tuple[Any, Type[StateHandler]]] = [
-    (torch.nn.Module, ModelStateHandler),
-    (torch.optim.Optimizer, OptimizerStateHandler),
-    (ElasticSampler, SamplerStateHandler),
+    (torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler), (ElasticSampler, SamplerStateHandler),
     (getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler), ScalerStateHandler),
 ]
 

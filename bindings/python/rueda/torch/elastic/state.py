@@ -12,6 +12,7 @@ from rueda.elastic.parts import Part, require_alike
 from rueda.elastic.state import ObjectState, require_names
 from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
+from rueda.operations import in_place_of_rank_0
 from rueda.process_sets import ProcessSet, add_process_set, remove_process_set
 from rueda.session import current_or_none, rank, size
 from rueda.torch.elastic.copies import spread_over
@@ -258,7 +259,8 @@ class TorchState(ObjectState):
                 handler = self._handlers[name]
                 handler.root_rank = self._standing.root
                 if receivers is None or not handler._is_large:
-                    handler.receive()
+                    with in_place_of_rank_0(handler.root_rank):  # a class of the program's may know no other root
+                        handler.receive()
                 else:
                     handler.receive_among(receivers, self._standing.sender)
                 self._phases.end(f"{name} received")
