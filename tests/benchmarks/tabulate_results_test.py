@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = os.path.join(ROOT, "scripts", "tabulate-results")
 TIMES = {"n": 3, "p50_ms": 7.6, "p95_ms": 9.4, "p99_ms": 35.8, "max_ms": 40.0}
 FAULT = {"rounds": 3, "wrong": 1, "raised_after": TIMES, "hvdrun_ended_after": {"n": 0, "p50_ms": None}, "nothing_left_after": TIMES}
-ELASTIC = {"load": 4.4, "scenarios": {"kill": {"rounds": 20, "wrong": 0, "goal": "0.15 s", "met": False, "noticed": TIMES, "recovered": None}}}
+ELASTIC = {"load": 4.4, "scenarios": {"kill": {"rounds": 20, "wrong": 0, "goal": "0.15 s", "met": False, "noticed": TIMES, "recovered": None, "ended": {**TIMES, "max_ms": 50}}}}
 SOAK = {"preset": "asan", "parts": [{"part": "programs", "done": 50, "table": [
     {"process": "rank 0", "descriptors": [31, 32], "threads": [4, 4], "pss": [100, 90], "pss_of_fifths": [80, 100, 99, 91, 90],
      "allocated": [70, 71], "allocated_of_fifths": [60, 70, 70, 70, 71]}]}]}  # fmt: skip
@@ -38,7 +38,7 @@ class TabulateResults(unittest.TestCase):
         lines = [[cell.strip() for cell in row] for row in self.rows(one, ELASTIC, many, SOAK, RESETS, FUZZ)]
         self.assertIn(["c, abort", "2", "3", "1", "8, 36, 40", "-", "8, 36, 40", "1", "0.json"], lines)
         self.assertIn(["jax, stop", "4", "3", "1", "8, 36, 40", "-", "8, 36, 40", "2", "2.json"], lines)
-        self.assertIn(["kill", "20", "0", "8, 9, 40", "-", "-", "0.15 s", "**missed**", "4", "1.json"], lines)
+        self.assertIn(["kill", "20", "0", "8, 9, 40", "-", "8, 9, 50", "0.15 s", "**missed**", "4", "1.json"], lines)
         self.assertIn(["asan, programs", "50", "rank 0", "31 to 32", "4 to 4", "80, 100, 99, 91, 90", "-10", "70 to 71", "+1", "3.json"], lines)
         self.assertIn(["elastic, resets", "200", "hvdrun", "2 to 2", "1 to 1", "9 to 12", "+3", "-", "-", "4.json"], lines)
         self.assertIn(["wish", "2,000", "20,000", "9", "0", "5.json"], lines)

@@ -15,7 +15,7 @@ from storm import storm, storm_over_hosts
 from striking import FIRST, SECOND, Outcome, Scenario, milliseconds, recovered, started
 
 REJOIN_TIMEOUT = 2  # seconds
-PAUSE = 1.5  # seconds; agents give a stopped worker up after 5
+PAUSE = 1.5  # seconds; agents give a stopped worker up after 3
 HANG_FLAGS = ("--rejoin-timeout", str(REJOIN_TIMEOUT))
 
 
