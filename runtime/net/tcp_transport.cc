@@ -218,7 +218,8 @@ void TcpTransport::wake_all() {
 }
 
 void TcpTransport::poll(std::chrono::nanoseconds limit) {
-  if (state_->io.run_one_for(limit) != 0) state_->io.poll();
+  // Without time `run_one_for` does not even look.
+  if (limit.count() <= 0 || state_->io.run_one_for(limit) != 0) state_->io.poll();
 }
 
 void TcpTransport::watch(int fd, std::function<void()> on_ready) {

@@ -199,16 +199,16 @@ TEST_CASE("poll calls the watcher of a descriptor that became readable, until it
   });
   transport.value()->poll(0ns);
   CHECK(calls == 0);
-  for (int ring = 1; ring <= 3; ++ring) {
+  for (int ring = 1; ring <= 4; ++ring) {
     ::eventfd_write(bell.get(), 1);
-    transport.value()->poll(60s);
+    transport.value()->poll(ring % 2 == 0 ? 0ns : 60s);  // what is ready is handled without time, too
     CHECK(calls == ring);
   }
   transport.value()->watch(bell.get(), [&] { transport.value()->unwatch(bell.get()); });
   ::eventfd_write(bell.get(), 1);
   transport.value()->poll(60s);
   transport.value()->poll(0ns);
-  CHECK(calls == 3);
+  CHECK(calls == 4);
   CHECK(::eventfd_write(bell.get(), 1) == 0);  // the descriptor stayed open
 }
 
