@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from elastic_jobs import PARTS, flags, require_trained, told  # noqa: E402
 
 # Worker 1 dies in its third step, and a new one comes to its slot. In it, arrive() lets the others know that it is there, and
-# waits for rank 0 to open the gate: a pipe that the test has made.
+# waits for rank 0 to open the gate. Both are pipes that the test has made. The others do not need the cores until it is there.
 JOB = """
 import os, signal
 import rueda.elastic
@@ -28,12 +28,14 @@ def arrive():
     where = elastic.membership()
     assert where.waits and not where.holds_state and where.plan == 2, where
     say(f"waits as rank {hvd.rank()} of {hvd.size()}, {hvd.local_rank()} of {hvd.local_size()} here")
-    open(f"arrived{me}", "w").close()
+    open("arrival", "w").close()  # once rank 0 listens
     with open("gate") as gate:
         gate.read()
 
-def has_come(worker):
-    return hvd.allreduce(torch.tensor(float(os.path.exists(f"arrived{worker}"))), op=hvd.Max).item() > 0
+def await_arrival():
+    if hvd.rank() == 0:
+        open("arrival").close()
+    hvd.barrier()
 
 def open_gate():
     if hvd.rank() == 0:
@@ -50,7 +52,9 @@ def train(state):
         if me == 1 and state.step == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         state.step += 1
-        if hvd.size() == 2 and state.beyond < BEYOND and has_come(AWAITED):
+        if hvd.size() == 2 and state.beyond < BEYOND:
+            if state.beyond == 0:
+                await_arrival()
             state.beyond += 1
             assert elastic.membership().plan == 2 and elastic.membership().newcomers == 0, elastic.membership()
             if state.beyond == BEYOND:
@@ -64,6 +68,7 @@ def train(state):
 @pytest.fixture
 def run(run_script, tmp_path):
     os.mkfifo(tmp_path / "gate")
+    os.mkfifo(tmp_path / "arrival")
 
     def job(text):
         done = run_script(JOB + text, "--min-np", "2", ranks=3)
@@ -75,7 +80,7 @@ def run(run_script, tmp_path):
 
 def test_the_others_go_on_while_a_new_worker_builds_and_join_it_when_it_trains(run):
     done = run("""
-BEYOND, AWAITED = 50, 3
+BEYOND = 50
 model = torch.nn.Linear(2, 1)
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
 if new:
@@ -107,7 +112,7 @@ say(f"ends in plan {end.plan} as rank {hvd.rank()} of {hvd.size()}")
 
 def test_a_job_that_ends_while_a_new_worker_waits_ends_without_it_and_well(run):
     done = run("""
-BEYOND, AWAITED = 1000000, 3
+BEYOND = 1000000
 if new:
     arrive()
     say("was let in")
@@ -121,7 +126,7 @@ train(state)
 @pytest.mark.long
 def test_a_new_worker_that_dies_while_it_waits_is_replaced_and_so_is_one_that_shuts_down(run):
     done = run("""
-BEYOND, AWAITED = 3, 5
+BEYOND = 3
 if me == 3:
     os.kill(os.getpid(), signal.SIGKILL)
 if me == 4:
@@ -155,7 +160,9 @@ else:
                 os.kill(os.getpid(), signal.SIGKILL)
             one_step()
             taken += 1
-            if hvd.size() == 2 and has_come(3):
+            if hvd.size() == 2:
+                if beyond == 0:
+                    await_arrival()
                 beyond += 1
             if hvd.allreduce(torch.tensor(float(elastic.membership().newcomers)), op=hvd.Max).item():
                 assert beyond >= 20, beyond
@@ -175,7 +182,7 @@ def test_a_dump_of_the_job_names_a_new_worker_that_waits_outside(run):
     done = run("""
 import re, subprocess
 
-BEYOND, AWAITED = 1, 3
+BEYOND = 1
 if new:
     arrive()
 
