@@ -20,7 +20,7 @@ constexpr size_t kSteadyBytes = 4 << 20;
 constexpr int kSteadyRounds = 100;
 
 [[noreturn]] void die(const std::string& file, const std::string& what) {
-  std::ofstream(file) << std::fixed << now() << ' ' << what << std::endl;
+  std::ofstream(file) << std::fixed << now() << ' ' << what << '\n' << std::flush;
   static_cast<void>(::kill(::getpid(), SIGKILL));
   fail("lives on");
 }

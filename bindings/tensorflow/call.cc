@@ -49,7 +49,8 @@ bool Call::take_splits(const rueda_session* session) {
   }
   const Tensor splits(tensor);
   const auto* first = static_cast<const int64_t*>(splits.data());
-  splits_.assign(first, first + splits.bytes() / sizeof(int64_t));
+  const size_t count = splits.bytes() / sizeof(int64_t);
+  splits_.assign(first, first + count);
   const int32_t ranks = rueda_process_set_size(session, kernel_.process_set);
   if (splits_.empty() || ranks < 0 || splits_.size() == static_cast<size_t>(ranks)) return true;  // < 0: refused later
   const std::string sentence = "alltoall: there are " + std::to_string(splits_.size()) +

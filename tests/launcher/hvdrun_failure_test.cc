@@ -185,7 +185,7 @@ TEST_CASE("ranks have the whole grace after SIGTERM, whatever signals come befor
   run.send(SIGTERM);
   run.send(SIGWINCH);
   run.read_until("later");
-  std::ofstream(gate) << "go" << std::endl;
+  std::ofstream(gate) << "go\n" << std::flush;
   run.read_until("saved");
   CHECK(run.wait() == 0);
   std::filesystem::remove(gate);

@@ -297,7 +297,8 @@ void Simulation::finish_heads() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     for (auto& lane : ranks_[rank].lanes) {
       if (lane.empty() || !lane.front().started) continue;
-      const Running head = lane.front();
+      const Running& head = lane.front();
+      const core::SetId set_id = head.id;
       const std::vector<int>& members = members_of(job_, head.set).ranks;
       const bool all = std::all_of(members.begin(), members.end(), [&](int member) {
         return head_is(static_cast<size_t>(member), head.id, head.number);
@@ -305,11 +306,11 @@ void Simulation::finish_heads() {
       if (!all) continue;
       for (const int member : members) {
         const auto index = static_cast<size_t>(member);
-        auto& theirs = ranks_[index].lanes[head.id % ranks_[index].lanes.size()];
+        auto& theirs = ranks_[index].lanes[set_id % ranks_[index].lanes.size()];
         for (const uint64_t id : theirs.front().tickets) {
           if (id != core::kNoTicket) release_name(index, records_[index].tickets[id]);
         }
-        report_time(index, head);
+        report_time(index, theirs.front());
         theirs.pop_front();
       }
     }

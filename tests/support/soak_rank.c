@@ -159,7 +159,8 @@ static void run_programs(double seconds, uint64_t seed) {
   rueda_session* const session = begin_session();
   if (session == NULL) return;
   const double begin = seconds_now();
-  double next = seconds / kReports;
+  const double part = seconds / (double)kReports;
+  double next = part;
   Program program;
   if (!open_program(&program, session, seed)) complain("there is no memory for the tensors");
   for (float over = 0; over == 0 && wrong == 0;) {
@@ -171,7 +172,7 @@ static void run_programs(double seconds, uint64_t seed) {
     if (code != RUEDA_OK) complain("step %d ended with %d: %s", program.step, code, rueda_last_error());
     wrong += program.wrong;
     if (spent < next && over == 0) continue;
-    next += seconds / kReports;
+    next += part;
     report(program.step);
   }
   if (rueda_shutdown(session) != RUEDA_OK) complain("the shutdown failed: %s", rueda_last_error());
