@@ -112,8 +112,8 @@ void Coordinator::watch_all() {
 }
 
 void Coordinator::round() {
-  // The turn of a round that begins behind the end tells the peers, and `sleep` moves what it has written. The record of
-  // the error may wait for a disk, so it comes after both.
+  // The turn of a round that begins behind the end tells the peers, and `sleep` moves what it has written. The record
+  // of the error may wait for a disk, so it comes after both.
   const bool ended = parts_.abort.raised();
   // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
   if (parts_.baton.try_take_or_wish()) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/bindings/operations.h"
+#include "tests/support/scale.h"
 
 namespace rueda::test {
 namespace {
@@ -248,8 +249,8 @@ TEST_CASE("numbers of handles stay apart while some live long and others come an
     };
     const std::vector<rueda_handle> old = {start(), start(), start()};
     std::set<rueda_handle> known(old.begin(), old.end());
-    std::vector<size_t> waves(3000, 1);  // more than the table has at first
-    waves.insert(waves.end(), {700, 5000, 20'000, 40, 3000});
+    std::vector<size_t> waves(1100, 1);  // more than the table has at first
+    waves.insert(waves.end(), {700, core::kThorough ? size_t{20'000} : 2500, 40, 1500});
     for (const size_t wave : waves) {
       std::vector<rueda_handle> live;
       for (size_t i = 0; i < wave; ++i) live.push_back(start());
