@@ -351,6 +351,7 @@ std::string ElasticJob::name_of(int64_t worker) const {
 void ElasticJob::report() {
   output_.close_all();
   outcome_.deaths = membership_.deaths();
+  outcome_.finished = membership_.finished();
   outcome_.plans = membership_.plan().number;
   outcome_.user_signal = user_signal_;
   outcome_.as_horovod = arguments_.elastic.horovod_defaults;

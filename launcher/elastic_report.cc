@@ -1,5 +1,6 @@
-// The report at the end of an elastic job. The deaths come in the order in which hvdrun heard of them, and what became
-// of the job comes last, where a user looks first.
+// The report at the end of an elastic job. Workers that ended well while the others went on come first: a program that
+// ends in the middle of its work by mistake, as by sys.exit(), counts as done, and nothing else would tell. The deaths
+// come in the order in which hvdrun heard of them. What became of the job comes last, where a user looks first.
 
 #include "launcher/elastic_report.h"
 
@@ -12,6 +13,11 @@ namespace rueda::core::launcher {
 std::vector<std::string> describe_outcome(const ElasticOutcome& outcome,
                                           const std::function<std::string(int64_t worker)>& name_of) {
   std::vector<std::string> lines;
+  for (const FinishedWorker& one : outcome.finished) {
+    if (one.plan == outcome.plans) continue;
+    lines.push_back(fmt::format("{} ended with code 0 in plan {}, and the others went on without it",
+                                name_of(one.worker), one.plan));
+  }
   for (const WorkerDeath& death : outcome.deaths) {
     const std::string where = death.plan == 0 ? "before it was in a plan" : fmt::format("in plan {}", death.plan);
     lines.push_back(fmt::format("{} failed: {}, {}", name_of(death.worker), death.cause, where));

@@ -149,6 +149,7 @@ void Membership::exited(int64_t id, const WorkerExit& exit) {
   const bool goodbye = exit.goodbye || worker->left_at.has_value();
   if (exit.exit_code == 0 && goodbye) {  // even if it was removed or stopped meanwhile
     worker->ended_well = true;
+    if (counts) finished_.push_back({id, worker->joined});
     const bool awaited = !void_ && plan_.rank_of(id) >= 0 && worker->joined < plan_.number;
     if (awaited) void_plan(*worker, VoidPlan::Ground::kRequest, "has shut down");
   } else if (counts && hosts_.preempted(worker->host) && ends_with_host(exit) && !unseen) {

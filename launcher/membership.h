@@ -96,6 +96,8 @@ class Membership {
   /// Returns whether the plan is not void.
   bool stands() const { return !void_; }
   const std::vector<WorkerDeath>& deaths() const { return deaths_; }
+  /// Without workers that were removed or stopped.
+  const std::vector<FinishedWorker>& finished() const { return finished_; }
   /// Returns the workers whose processes have not ended.
   std::vector<int64_t> running() const;
   /// Returns whether a worker that lives has asked for a plan or joined one: before, it may do what it likes.
@@ -180,6 +182,7 @@ class Membership {
   std::optional<Time> noticed_removal_;
   std::map<std::string, Time> leave_by_;  // by hosts that are about to go
   std::vector<WorkerDeath> deaths_;
+  std::vector<FinishedWorker> finished_;
   std::vector<MembershipOrder> orders_;
   Time now_{0};
   int64_t next_worker_ = 0;

@@ -70,6 +70,12 @@ struct EndJob {
 using MembershipOrder =
     std::variant<VoidPlan, PublishPlan, StartWorker, StopWorker, RemoveWorker, NotifyMembers, Tell, EndJob>;
 
+/// A worker that ended with code 0 after a goodbye. The others may have gone on without it.
+struct FinishedWorker {
+  int64_t worker = 0;
+  uint64_t plan = 0;  ///< the last plan that it began to form
+};
+
 /// A worker that failed.
 struct WorkerDeath {
   int64_t worker = 0;

@@ -209,6 +209,11 @@ TEST_CASE("members that have said goodbye get time to ask for the next plan") {
   CHECK_FALSE(job.membership.stands());
   job.at(2000);
   CHECK(job.members() == Ids{0});  // worker 2 has shut down for good
+  CHECK(job.membership.finished().empty());
+  job.membership.exited(2, kWell);
+  REQUIRE(job.membership.finished().size() == 1);
+  CHECK(job.membership.finished().front().worker == 2);
+  CHECK(job.membership.finished().front().plan == 2);
 }
 
 TEST_CASE("a job below --min-np whose workers have shut down succeeds, even if one of them never ends") {
@@ -311,6 +316,16 @@ TEST_CASE("--reset-limit ends the job at the reset that is one too many") {
   CHECK_FALSE(job.membership.over());
   job.membership.asked(1, 2);
   CHECK_THAT(job.end().sentence, Contains("more than 1 times (--reset-limit)"));
+}
+
+TEST_CASE("a job that may not be reset does not wait for more workers either") {
+  auto limited = rules(4, 4);
+  limited.resets = 0;
+  limited.discovers = true;  // so others may come
+  Job job(limited);
+  job.join();
+  job.membership.exited(0, kKilled);
+  CHECK_THAT(job.end().sentence, Contains("more than 0 times (--reset-limit)"));
 }
 
 TEST_CASE("a host gets no more workers after two failures within a minute, unless it is the last") {

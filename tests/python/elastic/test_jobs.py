@@ -115,6 +115,7 @@ def test_one_of_four_is_killed_and_the_others_lose_no_committed_step(tmp_path, v
     assert "killed by signal 9" in done.err
 
 
+@pytest.mark.long
 def test_hvdrun_goes_on_without_rank_0(run_script):
     source = TRAINING + f"STEPS, VICTIMS = {STEPS}, {{0: 10}}\n" + LOOP
     done = run_script(source, "--min-np", "2", ranks=4)
@@ -148,6 +149,7 @@ tell(state, start=start, now=asked(), surroundings=surroundings(), same=variable
     starts, ends = {1: [1, 3, 0, 2, 1, 2], 2: [2, 3, 1, 2, 0, 1]}, {1: [0, 2, 0, 2, 0, 1], 2: [1, 2, 1, 2, 0, 1]}
     for worker, each in workers.items():
         assert each["start"] == each["surroundings"] == starts[worker] and each["now"] == ends[worker] and each["same"], each
+        assert each["digests"] == [replayed(each["sizes"])], each
 
 
 @pytest.mark.long
@@ -332,3 +334,26 @@ def test_what_one_rank_alone_has_committed_is_not_lost(run_script, send):
     done = run_script(ONE_COMMITS.replace("SEND", send), "--min-np", "2", imports=_jobs.NUMPY)
     assert done.code == 0, done.out + done.err
     assert done.lines(0) == done.lines(1) == ["[0, 5]"], done.out
+
+
+def test_a_worker_that_exits_with_0_in_the_middle_of_its_work_is_named_and_the_others_go_on(run_script):
+    done = run_script("""
+from rueda import elastic
+
+hvd.init()
+
+@elastic.run
+def train(state):
+    while state.step < 6:
+        if elastic.worker_id() == 1 and state.step == 3:
+            raise SystemExit(0)
+        hvd.allreduce(numpy.ones(1))
+        state.step += 1
+        state.commit()
+    print(f"ends with {hvd.size()} ranks\\n", end="", flush=True)
+
+train(elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=0))
+""", "--min-np", "1", ranks=3, imports=_jobs.NUMPY)  # fmt: skip
+    assert done.code == 0, done.out + done.err
+    assert done.lines(0) == done.lines(2) == ["ends with 2 ranks"] and done.lines(1) == []
+    assert re.search(r"hvdrun: worker 1 \(host localhost, pid \d+\) ended with code 0 in plan 1, and the others went on without it", done.err), done.err
