@@ -101,7 +101,7 @@ state.register_warm_up_callbacks([take_steps, reduce])
 """
 
 
-@pytest.mark.parametrize("views", [False, True])
+@pytest.mark.parametrize("views", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_new_worker_takes_steps_alone_before_it_joins_and_nothing_of_them_is_left(run_script, views):
     done = run_script(f"VIEWS = {views}\n" + JOB + "train(state)\n", "--min-np", "2", ranks=3, imports=_jobs.TORCH)
     assert done.code == 0, done.out + done.err
