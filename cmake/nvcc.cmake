@@ -52,3 +52,5 @@ if(RUEDA_GPU_KERNELS)
 endif()
 add_library(rueda_pack_image OBJECT ${sources})
 target_link_libraries(rueda_pack_image PRIVATE rueda_flags)
+# A batch of sources would not depend on the image, and ccache would not see that it has changed.
+set_target_properties(rueda_pack_image PROPERTIES UNITY_BUILD OFF CXX_COMPILER_LAUNCHER "")
