@@ -112,9 +112,6 @@ void Coordinator::watch_all() {
 }
 
 void Coordinator::round() {
-  // The turn of a round that begins behind the end tells the peers, and `sleep` moves what it has written. The record
-  // of the error may wait for a disk, so it comes after both.
-  const bool ended = parts_.abort.raised();
   // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
   if (parts_.baton.try_take_or_wish()) {
     parts_.tasks.run_turns();
@@ -122,16 +119,15 @@ void Coordinator::round() {
   }
   tick();
   if (leaving_) look_whether_left();
+  if (parts_.abort.raised()) note_error();
   if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
   sleep();
-  if (ended) note_error();
 }
 
 /// Until the doorbell rings, a socket is ready, or the next deadline comes.
 void Coordinator::sleep() {
   Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
   if (leaving_) wake = wake.earlier(Deadline::after(kLeavingTick));
-  if (parts_.abort.raised() && !error_noted_) wake = Deadline::after(kLeastSleep);
   const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
   if (parts_.formation.transport != nullptr) {
     parts_.formation.transport->poll(rest);

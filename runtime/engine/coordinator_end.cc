@@ -38,9 +38,9 @@ void Coordinator::look_whether_left() {
 
 /// Once, after the epoch has ended with an error. A shutdown is not an error.
 void Coordinator::note_error() {
-  if (error_noted_ || !parts_.abort.raised()) return;
+  if (error_noted_ || !parts_.abort.raised() || parts_.abort.why().code() == Code::kShutDown) return;
   error_noted_ = true;
-  if (parts_.abort.why().code() != Code::kShutDown) parts_.tasks.record_error();
+  parts_.tasks.record_error();
 }
 
 /// Reads what the silent rank wrote first: a goodbye among it means that the rank did not die, however late it is read.
