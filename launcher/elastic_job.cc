@@ -352,6 +352,7 @@ void ElasticJob::report() {
   output_.close_all();
   outcome_.deaths = membership_.deaths();
   outcome_.finished = membership_.finished();
+  outcome_.last_begun = membership_.last_begun();
   outcome_.plans = membership_.plan().number;
   outcome_.user_signal = user_signal_;
   outcome_.as_horovod = arguments_.elastic.horovod_defaults;

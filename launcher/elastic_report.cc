@@ -14,7 +14,7 @@ std::vector<std::string> describe_outcome(const ElasticOutcome& outcome,
                                           const std::function<std::string(int64_t worker)>& name_of) {
   std::vector<std::string> lines;
   for (const FinishedWorker& one : outcome.finished) {
-    if (one.plan == outcome.plans) continue;
+    if (one.plan == 0 || one.plan >= outcome.last_begun) continue;  // nobody has begun another one without it
     lines.push_back(fmt::format("{} ended with code 0 in plan {}, and the others went on without it",
                                 name_of(one.worker), one.plan));
   }

@@ -12,6 +12,7 @@ namespace rueda::core::launcher {
 struct ElasticOutcome {
   std::vector<WorkerDeath> deaths;
   std::vector<FinishedWorker> finished;
+  uint64_t last_begun = 0;  ///< the last plan that any worker has begun to form
   uint64_t plans = 0;
   int exit_code = 0;
   std::string sentence;     ///< why it failed

@@ -95,6 +95,7 @@ void Membership::began(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
   if (worker == nullptr || !worker->alive || plan > plan_.number) return;
   if (plan != worker->put_off) worker->joined = std::max(worker->joined, plan);
+  last_begun_ = std::max(last_begun_, worker->joined);
   worker->left_at.reset();
   if (!worker->takes_part()) return;
   any_joined_ = true;
@@ -149,7 +150,7 @@ void Membership::exited(int64_t id, const WorkerExit& exit) {
   const bool goodbye = exit.goodbye || worker->left_at.has_value();
   if (exit.exit_code == 0 && goodbye) {  // even if it was removed or stopped meanwhile
     worker->ended_well = true;
-    if (counts) finished_.push_back({id, worker->joined});
+    if (counts && !over_) finished_.push_back({id, worker->joined});
     const bool awaited = !void_ && plan_.rank_of(id) >= 0 && worker->joined < plan_.number;
     if (awaited) void_plan(*worker, VoidPlan::Ground::kRequest, "has shut down");
   } else if (counts && hosts_.preempted(worker->host) && ends_with_host(exit) && !unseen) {

@@ -96,8 +96,10 @@ class Membership {
   /// Returns whether the plan is not void.
   bool stands() const { return !void_; }
   const std::vector<WorkerDeath>& deaths() const { return deaths_; }
-  /// Without workers that were removed or stopped.
+  /// Without workers that were removed or stopped, or ended because the job did.
   const std::vector<FinishedWorker>& finished() const { return finished_; }
+  /// Returns the number of the last plan that any worker has begun to form.
+  uint64_t last_begun() const { return last_begun_; }
   /// Returns the workers whose processes have not ended.
   std::vector<int64_t> running() const;
   /// Returns whether a worker that lives has asked for a plan or joined one: before, it may do what it likes.
@@ -183,6 +185,7 @@ class Membership {
   std::map<std::string, Time> leave_by_;  // by hosts that are about to go
   std::vector<WorkerDeath> deaths_;
   std::vector<FinishedWorker> finished_;
+  uint64_t last_begun_ = 0;
   std::vector<MembershipOrder> orders_;
   Time now_{0};
   int64_t next_worker_ = 0;

@@ -129,11 +129,6 @@ void Membership::publish_if_possible() {
                fmt::format("no worker is left that holds the job's state: the last plan, {}, ended because {}",
                            plan_.number, why_));
   }
-  if (!done && rules_.resets && plan_.number > static_cast<uint64_t>(*rules_.resets)) {
-    return end(code_of_last_death(),
-               fmt::format("the job was reset more than {} times (--reset-limit); the last plan, {}, ended because {}",
-                           *rules_.resets, plan_.number, why_));
-  }
   if (members.size() < static_cast<size_t>(rules_.least) && !done) {
     if (!more_may_come()) {
       return end(code_of_last_death(), fmt::format("{} of at least {} workers (--min-np) are left, because {}",
@@ -152,6 +147,11 @@ void Membership::publish_if_possible() {
     return end(1, fmt::format("{} plans were given up by their own workers before they were formed; the last, {}, "
                               "ended because {}",
                               in_vain_, plan_.number, why_));
+  }
+  if (!done && rules_.resets && plan_.number > static_cast<uint64_t>(*rules_.resets)) {
+    return end(code_of_last_death(),
+               fmt::format("the job was reset more than {} times (--reset-limit); the last plan, {}, ended because {}",
+                           *rules_.resets, plan_.number, why_));
   }
   publish(members);
 }
