@@ -106,7 +106,7 @@ def test_what_knows_no_root_but_rank_0_sends_what_the_root_has(monkeypatch):
     state.counter.count = 99
     state.restore()
     assert state.counter.count == 11
-    for send in (lambda value: hvd.broadcast_object(value), lambda value: rueda.numpy.broadcast_object(value, 0)):
+    for send in (lambda value: hvd.broadcast_object(value), lambda value: rueda.numpy.broadcast_object(value, 0), lambda value, **_: hvd.broadcast_object(value)):
         state = ObjectState(send, hvd.rank, batch=hvd.rank())
         state._standing.root = 1
         state.sync()

@@ -109,14 +109,13 @@ def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostU
 
 
 def broadcast_from(bcast_object: Callable[..., Any], root: int, value: Any) -> Any:
-    """The value of rank `root`. A function of the program's may have no argument for it. If it calls a broadcast of Rueda's from
-    rank 0, that is one from `root`; one over something else serves rank 0."""
+    """The value of rank `root`. A function of the program's may have no argument for it, or not use it. If it calls a broadcast of
+    the hvd dialect from rank 0, that is one from `root`. One over something else gives all ranks rank 0's value, and so a commit that
+    another rank alone has made is lost."""
     if root == 0:
         return bcast_object(value)
-    if _takes_root(bcast_object):
-        return bcast_object(value, root_rank=root)
     with in_place_of_rank_0(root):
-        return bcast_object(value)
+        return bcast_object(value, root_rank=root) if _takes_root(bcast_object) else bcast_object(value)
 
 
 def _takes_root(function: Callable[..., Any]) -> bool:
