@@ -150,7 +150,7 @@ _root_for_0 = contextvars.ContextVar("rueda_root_for_0", default=0)
 
 @contextlib.contextmanager
 def in_place_of_rank_0(root: int) -> Iterator[None]:
-    """What is sent from rank 0 inside, in this thread, is sent from `root`: for code of programs that knows no other root."""
+    """Inside, a call of this thread that names rank 0 as the root has `root` instead. For code of programs that knows no other root."""
     before = _root_for_0.set(root)
     try:
         yield

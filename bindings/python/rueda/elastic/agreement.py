@@ -109,9 +109,9 @@ def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostU
 
 
 def broadcast_from(bcast_object: Callable[..., Any], root: int, value: Any) -> Any:
-    """The value of rank `root`. A function of the program's may have no argument for it, or not use it. If it calls a broadcast of
-    the hvd dialect from rank 0, that is one from `root`. One over something else gives all ranks rank 0's value, and so a commit that
-    another rank alone has made is lost."""
+    """Returns the value of rank `root`. A function of the program's may have no argument for the root, or not use it. If it broadcasts
+    from rank 0 with a function of the hvd dialect, that sends the root's value. If it broadcasts in another way, all ranks get rank 0's
+    value, and a commit that only another rank has made is lost."""
     if root == 0:
         return bcast_object(value)
     with in_place_of_rank_0(root):

@@ -22,8 +22,8 @@ _NEEDS_STEPS = "must define note(), is_unchanged() and rewind() for a state with
 class StateHandler:
     """Takes care of one value of a TorchState. A class of your own for another kind of value goes into the registry.
 
-    value: the object itself. root_rank: the rank whose value sync() gives to all; a TorchState sets it, and while it calls
-    sync(), what is sent from rank 0 is sent from this rank. So a class that knows no other root is right as well.
+    value: the object itself. root_rank: the rank whose value sync() gives to all; TorchState sets it. While TorchState calls sync(),
+    a broadcast from rank 0 sends this rank's value, so a class that knows no other root works as well.
     """
 
     root_rank = 0
