@@ -19,7 +19,7 @@ struct SegmentLayout {
   int local_size = 1;
   int lanes = 4;
   int rings = 1;                          ///< outgoing control rings, one per local rank: any rank can be the leader
-  size_t ring_bytes = 16 << 10;           ///< a power of two
+  size_t ring_bytes = 16 << 10;           ///< of the lines of a ring: a power of two, at least 128
   int slots = 4;                          ///< input slots, and as many result slots, of each lane
   size_t slot_bytes = kDefaultSlotBytes;  ///< capacity of one slot; a chunk is never longer
 
@@ -54,14 +54,13 @@ struct ControlWords {
   alignas(128) std::atomic<uint64_t> beats;
 };
 
-/// The words of one outgoing byte ring. With a and i as local ranks:
+/// The word of one outgoing byte ring (shm_ring.cc), whose lines follow it. With a and i as local ranks:
 ///
-///   segment of a, ring i:  written    how many bytes a has written for i (into this ring)
-///                          consumed   how many bytes a has read of what i wrote (into ring a of i's segment)
+///   segment of a, ring i:  consumed    how many lines a has taken of the ring from i (ring a of i's segment)
+///                          lines       what a has written for i
 ///
-/// So every word has one writer: the segment's owner. Both count from the beginning of the epoch and never wrap.
+/// So every word has one writer: the segment's owner. Counts begin with the epoch and never wrap.
 struct RingWords {
-  alignas(128) std::atomic<uint64_t> written;
   alignas(128) std::atomic<uint64_t> consumed;
 };
 
@@ -93,7 +92,7 @@ struct LaneWords {
 /// last owner of the mapping unmaps it. A forked child does not inherit it (MADV_DONTFORK).
 class Segment {
  public:
-  /// The layout's `ring_bytes` is a power of two. Returns kSystem if there is no memory for it, or if neither
+  /// Returns kSystem if there is no memory for it, or if neither
   /// memfd_create nor O_TMPFILE in /dev/shm is allowed; the sentence names call and errno. The rank then makes a
   /// private one and uses TCP.
   static Result<std::shared_ptr<Segment>> create(const SegmentLayout& layout, uint64_t epoch, int rank);

@@ -41,24 +41,24 @@ void ShmControlLink::send(std::span<const std::byte> frame, Urgency urgency) {
   // All of it or nothing: behind half a frame the next one would be read as its rest.
   const size_t most = queue_.size() + sizeof(length) + frame.size();
   if (most > queue_.capacity()) queue_.reserve(std::max(most, 2 * queue_.capacity()));
-  write(std::as_bytes(std::span(&length, 1)));
-  write(frame);
-  writer_.publish();
+  write(std::as_bytes(std::span(&length, 1)), frame);
   wake_peer(urgency);
 }
 
 void ShmControlLink::close_send() {
   if (std::exchange(send_closed_, true)) return;
   write(std::as_bytes(std::span(&kEndOfStream, 1)));
-  writer_.publish();
   wake_peer();
 }
 
-void ShmControlLink::write(std::span<const std::byte> bytes) {
+void ShmControlLink::write(std::span<const std::byte> head, std::span<const std::byte> body) {
   // While older bytes are queued the ring is not for newer ones, even if it has room again.
-  const size_t taken = queue_.empty() ? writer_.append(bytes) : 0;
-  const auto rest = bytes.subspan(taken);
-  queue_.insert(queue_.end(), rest.begin(), rest.end());
+  size_t taken = queue_.empty() ? writer_.append(head, body) : 0;
+  for (const auto part : {head, body}) {
+    const auto rest = part.subspan(std::min(taken, part.size()));
+    queue_.insert(queue_.end(), rest.begin(), rest.end());
+    taken -= part.size() - rest.size();
+  }
 }
 
 bool ShmControlLink::flush() {
@@ -66,7 +66,6 @@ bool ShmControlLink::flush() {
   const size_t taken = writer_.append(std::span(queue_).subspan(queue_begin_));
   if (taken == 0) return false;
   queue_begin_ += taken;
-  writer_.publish();
   wake_peer();
   // Bytes that have left are erased once they are half of the queue, so each is moved a constant number of times.
   if (queue_begin_ >= queue_.size() / 2) {
@@ -115,9 +114,7 @@ std::optional<Frame> ShmControlLink::receive() {
   const bool whole = take_frame();
   // A writer sleeps for lack of space only if its ring is full. If it was full at this look, the ring is rung now. If
   // it filled up after the look, less than half was taken before, so more than half is unread and the next call rings.
-  const size_t occupied = reader_.occupied_bytes();
-  reader_.release();
-  if (occupied >= reader_.capacity() / 2) wake_peer();
+  if (reader_.release()) wake_peer();
   if (!whole) return std::nullopt;
   length_taken_ = 0;
   frame_taken_ = 0;
@@ -126,7 +123,7 @@ std::optional<Frame> ShmControlLink::receive() {
 
 bool ShmControlLink::readable() const {
   if (ended_.ok() && !reader_.empty()) return true;
-  return !queue_.empty() && writer_.free_bytes() > 0;
+  return !queue_.empty() && writer_.has_room();
 }
 
 }  // namespace rueda::core

@@ -45,7 +45,7 @@ class ShmControlLink : public ControlLink {
  private:
   static constexpr size_t kLengthBytes = 4;
 
-  void write(std::span<const std::byte> bytes);
+  void write(std::span<const std::byte> head, std::span<const std::byte> body = {});
   void wake_peer(Urgency urgency = Urgency::kRing);
   bool take_length();
   bool take_frame();

@@ -15,46 +15,52 @@ class RingWriter {
  public:
   /// `own_index`, `peer_index`: local ranks.
   RingWriter(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
-  /// Copies as much as fits behind what was appended before; returns the bytes taken. `publish` makes them readable.
-  size_t append(std::span<const std::byte> bytes);
-  /// Makes what was appended readable, with one sequentially consistent store. The caller rings the reader
-  /// (ControlWords::asleep, eventfd) afterwards.
-  void publish() { written_.store(position_); }
-  /// Looks, sequentially consistently, at how far the reader is.
-  size_t free_bytes() const;
-  size_t capacity() const { return capacity_; }
+  /// Copies as much as fits of `head` and then `body`, which may be empty, behind what was appended before, and makes
+  /// it readable; returns the bytes taken. The reader sees nothing of it before all that was taken, and the last store
+  /// is sequentially consistent. The caller rings the reader (ControlWords::asleep, eventfd) afterwards.
+  size_t append(std::span<const std::byte> head, std::span<const std::byte> body = {});
+  /// Whether at least one byte fits. Looks, sequentially consistently, at how far the reader is.
+  bool has_room() const { return free_lines() > 0; }
+  /// In bytes, if each `append` fills its last line.
+  size_t capacity() const { return lines_ * kTinyBytes; }
 
  private:
+  uint64_t free_lines() const;
+  size_t fill(uint64_t line, std::span<const std::byte> head, std::span<const std::byte> body);
+
   std::shared_ptr<Segment> own_, peer_;
-  std::atomic<uint64_t>& written_;         ///< in `own_`
+  TinyLine* ring_;                         ///< in `own_`
   const std::atomic<uint64_t>& consumed_;  ///< in `peer_`
-  std::byte* bytes_;
-  size_t capacity_;
-  uint64_t position_;  ///< what `written_` holds after the next `publish`
+  uint64_t lines_;                         ///< a power of two
+  uint64_t position_;                      ///< lines written since the epoch began
+  uint64_t known_consumed_;                ///< the last look at `consumed_`
 };
 
 /// The reading end. The holder of the reading rank's baton uses it. One reading end per pair and epoch.
 class RingReader {
  public:
   RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
-  /// Copies what is there, at most `bytes.size()`; returns the bytes given. An empty ring costs one load.
+  /// Copies what is there, at most `bytes.size()`; returns the bytes given.
   size_t take(std::span<std::byte> bytes);
-  /// Gives the space of the taken bytes back to the writer, with one sequentially consistent store.
-  void release() { consumed_.store(position_); }
-  /// Looks, sequentially consistently, at how far the writer is.
-  size_t unread_bytes() const;
-  bool empty() const { return unread_bytes() == 0; }
-  /// Bytes that the writer cannot use yet: unread ones, and taken ones before their release.
-  size_t occupied_bytes() const;
-  size_t capacity() const { return capacity_; }
+  /// Whether nothing can be taken. Costs one load.
+  bool empty() const { return unread_in(position_) == 0; }
+  /// Gives the space of the lines that were taken to their end back to the writer. Returns true if at least half of the
+  /// ring was occupied, the taken lines included. Only then is the store sequentially consistent: see below.
+  bool release();
+  /// How many lines the ring has.
+  uint64_t lines() const { return lines_; }
 
  private:
+  const TinyLine& line(uint64_t number) const { return ring_[number & (lines_ - 1)]; }
+  size_t unread_in(uint64_t number) const;
+
   std::shared_ptr<Segment> own_, peer_;
-  const std::atomic<uint64_t>& written_;  ///< in `peer_`
-  std::atomic<uint64_t>& consumed_;       ///< in `own_`
-  const std::byte* bytes_;
-  size_t capacity_;
-  uint64_t position_;  ///< what `consumed_` holds after the next `release`
+  const TinyLine* ring_;             ///< in `peer_`
+  std::atomic<uint64_t>& consumed_;  ///< in `own_`
+  uint64_t lines_;                   ///< a power of two
+  uint64_t position_;                ///< lines taken to their end since the epoch began
+  uint64_t released_;                ///< what `consumed_` holds
+  size_t taken_ = 0;                 ///< bytes of the line at `position_`
 };
 
 }  // namespace rueda::core

@@ -71,7 +71,6 @@ class ShmPair : public ControlLinkPair {
   void forge(uint32_t bytes) override {
     RingWriter forger(segments_[0], segments_[1], 0, 1);
     forger.append(std::as_bytes(std::span(&bytes, 1)));
-    forger.publish();
   }
 
  private:
