@@ -66,6 +66,11 @@ class BasicBaton {
       turn();
     }
   }
+  /// The coordinator's other way to put the baton down, before it takes a short nap: nobody rings it meanwhile, unless
+  /// another thread takes the baton and puts it down. It looks at the inputs after the nap by itself.
+  void put_down_awake() RUEDA_ATTRIBUTE(release_capability(baton_holder)) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
+    held_.store(false);
+  }
   /// Ends the baton's use: no thread takes it again, and the shared word may go.
   void retire() RUEDA_ATTRIBUTE(release_capability(baton_holder)) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
     asleep_.store(&own_);

@@ -3,7 +3,8 @@
 //   1. turns, if the baton can be had: what rang the doorbell is in the inputs of a turn;
 //   2. evidence of deaths that is due, after those turns, because a goodbye among them withdraws evidence;
 //   3. once a second, a look at everything that no event announces: stopped peers, silent hosts, limits, stalls;
-//   4. sleep in the transport's loop, which is also what moves the sockets' bytes.
+//   4. sleep in the transport's loop, which is also what moves the sockets' bytes; or a nap while callers submit one
+//      operation after the other (burst.h).
 //
 // Callers run turns themselves while they wait (`Engine::wait`), so most of the time this thread only sleeps.
 #include "runtime/engine/coordinator.h"
@@ -88,6 +89,7 @@ void Coordinator::watch_signal() {
 
 void Coordinator::run() {
   place_thread("rueda-coord", parts_.plan.settings.thread_affinity);
+  visit_.emplace(allowed_cores());
   next_tick_ = SteadyClock::now() + usual_tick();
   safely([this]() RUEDA_ON(coordinator_thread) { watch_all(); });
   while (!stopping_.load()) safely([this]() RUEDA_ON(coordinator_thread) { round(); });
@@ -112,30 +114,54 @@ void Coordinator::watch_all() {
 }
 
 void Coordinator::round() {
+  std::chrono::nanoseconds rest{0};
   // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
   if (parts_.baton.try_take_or_wish()) {
-    parts_.tasks.run_turns();
-    parts_.tasks.settle();
+    rest = burst_.look(parts_.tasks.run_turns(), SteadyClock::now());
+    if (rest.count() > 0) {
+      parts_.baton.put_down_awake();
+    } else {
+      parts_.tasks.settle();
+    }
   }
   tick();
   if (leaving_) look_whether_left();
   if (parts_.abort.raised()) note_error();
   if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
-  sleep();
+  if (rest.count() > 0) {
+    nap(rest);  // and look again, because nobody rings meanwhile
+  } else {
+    sleep();
+  }
 }
 
 /// Until the doorbell rings, a socket is ready, or the next deadline comes.
 void Coordinator::sleep() {
+  visit_->go_home();
   Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
   if (leaving_) wake = wake.earlier(Deadline::after(kLeavingTick));
-  const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
+  await_descriptors(std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep));
+}
+
+/// Until the doorbell rings, or `time` has passed. Sockets wait meanwhile, and are looked at behind it. It ends on the
+/// core of the caller: on any other it would take the core of another rank, and miss the caches for each operation.
+void Coordinator::nap(std::chrono::nanoseconds time) {
+  visit_->stay_on(parts_.tasks.caller_core());
+  const timespec limit{0, static_cast<long>(time.count())};
+  pollfd ring{parts_.formation.doorbell.get(), POLLIN, 0};
+  static_cast<void>(::ppoll(&ring, 1, &limit, nullptr));
+  await_descriptors(std::chrono::nanoseconds(0));
+}
+
+/// Handles what they bring. At most until `limit` has passed.
+void Coordinator::await_descriptors(std::chrono::nanoseconds limit) {
   if (parts_.formation.transport != nullptr) {
-    parts_.formation.transport->poll(rest);
+    parts_.formation.transport->poll(limit);
     const Status fault = parts_.formation.transport->fault();
     if (!fault.ok()) parts_.tasks.epoch_over(fault);
     return;
   }
-  sleep_alone(std::chrono::duration_cast<std::chrono::milliseconds>(rest));
+  sleep_alone(std::chrono::duration_cast<std::chrono::milliseconds>(limit));
 }
 
 /// A job of one rank has no transport. Only callers ring, and in an elastic job the launcher.

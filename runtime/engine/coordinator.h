@@ -9,6 +9,8 @@
 #include "runtime/base/abort.h"
 #include "runtime/base/thread_role.h"
 #include "runtime/engine/baton.h"
+#include "runtime/engine/burst.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/engine/dump_signal.h"
 #include "runtime/engine/dump_source.h"
 #include "runtime/engine/faults.h"
@@ -36,8 +38,10 @@ class CoordinatorTasks {
  public:
   virtual ~CoordinatorTasks() = default;
   /// Runs turns until one moves nothing. Never waits for a peer, except while it steps an inline
-  /// batch.
-  virtual void run_turns() RUEDA_ON(baton_holder) = 0;
+  /// batch. Returns how many operations of callers were new, or 0 if turns must go on.
+  virtual size_t run_turns() RUEDA_ON(baton_holder) = 0;
+  /// The core on which a caller last submitted an operation that nobody looked for; -1 if that is not known.
+  virtual int caller_core() const = 0;
   /// Puts the baton down.
   virtual void settle() RUEDA_ATTRIBUTE(release_capability(baton_holder)) = 0;
   /// Applies time limits and looks for silent ranks and stalls. About once a second.
@@ -105,6 +109,8 @@ class Coordinator {
   void watch_launcher() RUEDA_ON(coordinator_thread);
   void observe_stream(int fd, int rank) RUEDA_ON(coordinator_thread);
   void sleep() RUEDA_ON(coordinator_thread);
+  void nap(std::chrono::nanoseconds time) RUEDA_ON(coordinator_thread);
+  void await_descriptors(std::chrono::nanoseconds limit) RUEDA_ON(coordinator_thread);
   void sleep_alone(std::chrono::milliseconds limit) RUEDA_ON(coordinator_thread);
   void take_verdict() RUEDA_ON(coordinator_thread);
   void take_dump_request() RUEDA_ON(coordinator_thread);
@@ -121,6 +127,8 @@ class Coordinator {
   std::atomic<bool> stopping_{false};
   std::unique_ptr<DumpSignal> dump_signal_;  ///< from `start` to `join`; null if the user named no signal
   SteadyClock::time_point next_tick_ RUEDA_GUARDED_BY(coordinator_thread);
+  std::optional<CoreVisit> visit_ RUEDA_GUARDED_BY(coordinator_thread);  ///< from the thread's start
+  Burst burst_ RUEDA_GUARDED_BY(coordinator_thread);
   StoppedPeers stopped_ RUEDA_GUARDED_BY(coordinator_thread);
   bool verdict_taken_ RUEDA_GUARDED_BY(coordinator_thread) = false;
   std::optional<Verdict> leaving_ RUEDA_GUARDED_BY(coordinator_thread);  ///< while the epoch ends in order

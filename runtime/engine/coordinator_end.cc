@@ -26,7 +26,7 @@ void Coordinator::take_verdict() {
 void Coordinator::look_whether_left() {
   bool left = parts_.abort.raised();
   if (!left && parts_.baton.try_take_or_wish()) {
-    parts_.tasks.run_turns();
+    static_cast<void>(parts_.tasks.run_turns());
     left = parts_.tasks.has_left();
     parts_.tasks.settle();
   }
@@ -48,7 +48,7 @@ void Coordinator::note_error() {
 void Coordinator::judge_evidence() {
   Faults& faults = parts_.faults;
   if (!parts_.baton.try_take_or_wish()) return;
-  parts_.tasks.run_turns();
+  static_cast<void>(parts_.tasks.run_turns());
   const bool needs_none = faults.has_left(0) || (faults.has_left(parts_.plan.rank) && parts_.tasks.needed_by_none());
   parts_.tasks.settle();
   // After rank 0's goodbye only what still runs needs other ranks: one that came to it late may have said none. After

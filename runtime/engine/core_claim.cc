@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 
 #include "runtime/base/usable_cores.h"
 
@@ -28,6 +29,13 @@ bool taken(int file, int core) {
   byte.l_start = kFirstByte + core;
   byte.l_len = 1;
   return ::fcntl(file, F_OFD_SETLK, &byte) != 0 && (errno == EAGAIN || errno == EACCES);
+}
+
+void confine(std::span<const int> cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<size_t>(core), &set);
+  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
 }
 
 }  // namespace
@@ -75,11 +83,19 @@ std::string confined_sentence(int rank) {
 
 void place_thread(const std::string& name, const std::vector<int>& cores) {
   ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());  // the kernel's limit
-  if (cores.empty()) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(static_cast<size_t>(core), &set);
-  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
+  if (!cores.empty()) confine(cores);
+}
+
+void CoreVisit::stay_on(int core) {
+  if (core == core_ || std::find(home_.begin(), home_.end(), core) == home_.end()) return;
+  core_ = core;
+  confine({&core, 1});
+}
+
+void CoreVisit::go_home() {
+  if (core_ < 0) return;
+  core_ = -1;
+  confine(home_);
 }
 
 }  // namespace rueda::core

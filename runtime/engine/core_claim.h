@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/unique_fd.h"
@@ -36,5 +37,19 @@ class CoreClaim {
 std::string confined_sentence(int rank);
 /// Names the calling thread and confines it to `cores` unless empty. The caller's threads are never touched.
 void place_thread(const std::string& name, const std::vector<int>& cores);
+
+/// Keeps the calling thread on the core of another thread for a while, so that what both touch stays in one cache.
+class CoreVisit {
+ public:
+  /// `home`: what the thread may use otherwise.
+  explicit CoreVisit(std::vector<int> home) : home_(std::move(home)) {}
+  /// Does nothing if `core` does not belong to `home`. The kernel may refuse; then the thread stays where it may be.
+  void stay_on(int core);
+  void go_home();
+
+ private:
+  std::vector<int> home_;
+  int core_ = -1;  ///< -1: at home
+};
 
 }  // namespace rueda::core

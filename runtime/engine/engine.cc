@@ -10,6 +10,7 @@
 #include "runtime/engine/engine.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -163,7 +164,9 @@ Status Engine::remove_process_set(SetId number) {
 /// Rings only if no thread looks: a holder of the baton looks at the inbox once more before it lets go.
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   Status entered;
-  if (enter(operation, entered) && !operation->spec().more && baton_.nobody_looks()) ring_coordinator();
+  if (!enter(operation, entered) || operation->spec().more || !baton_.nobody_looks()) return entered;
+  if (!cores_to_spare_) caller_core_.store(::sched_getcpu(), std::memory_order_relaxed);
+  ring_coordinator();
   return entered;
 }
 

@@ -154,7 +154,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   // TurnObserver and CoordinatorTasks. Any thread.
   void epoch_over(const Status& why) noexcept override;
   // CoordinatorTasks
-  void run_turns() override RUEDA_ON(baton_holder);
+  size_t run_turns() override RUEDA_ON(baton_holder);
+  int caller_core() const override { return caller_core_.load(std::memory_order_relaxed); }
   void settle() override RUEDA_ATTRIBUTE(release_capability(baton_holder));
   Findings look_around(SteadyClock::time_point now) override RUEDA_ON(baton_holder);
   void step_failed(const std::exception& error) noexcept override;
@@ -257,6 +258,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   LateBatches late_batches_ RUEDA_GUARDED_BY(baton_holder);  ///< used on rank 0, as are the judge and the inquiry
   StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_holder);
   Inquiry inquiry_ RUEDA_GUARDED_BY(baton_holder);
+  std::atomic<int> caller_core_{-1};       ///< kept only if cores are scarce
   std::atomic<bool> rung_{false};          ///< the coordinator was rung and no thread has taken the baton since
   std::atomic<uint64_t> output_bytes_{0};  ///< of outputs that the library owns and no caller has released
   Mutex pairs_mutex_;

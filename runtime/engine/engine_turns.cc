@@ -30,14 +30,19 @@ void Engine::take_ring() {
 
 /// No caller is blocked here, so this does not spin, except for an inline batch: its peers are about to post their
 /// parts.
-void Engine::run_turns() {
+size_t Engine::run_turns() {
   take_ring();
+  const uint64_t before = turn_->taken();
   const auto end = SteadyClock::now() + kDriveLimit;
   while (run_turn() && SteadyClock::now() < end) {
   }
   if (lanes_.has_inline()) {
     drive([&]() RUEDA_ON(baton_holder) { return !lanes_.has_inline(); }, [] { return true; });
   }
+  // With a core for the coordinator, callers lose nothing by its turns. A caller that waits runs turns itself, if it
+  // may. An inline batch without a turn would make its peers wait.
+  if (cores_to_spare_ || !plan_.settings.caller_progress || lanes_.has_inline() || abort_.raised()) return 0;
+  return static_cast<size_t>(turn_->taken() - before);
 }
 
 /// An exception in the middle of a turn, such as std::bad_alloc, ends the epoch and not the process: the agreement

@@ -77,6 +77,7 @@ bool Turn::take_inbox() {
     taken_at_ = SteadyClock::now();
     proposed_.clear();
     for (InboxItem& item : taken_) take(item);
+    taken_count_ += taken_.size();
     taken_.clear();
     if (!proposed_.empty()) note_proposed();
     moved = true;

@@ -78,6 +78,8 @@ class Turn {
 
   /// Returns true if anything moved.
   bool run() RUEDA_ON(baton_holder);
+  /// How many wishes of callers turns have taken.
+  uint64_t taken() const RUEDA_ON(baton_holder) { return taken_count_; }
   /// Whether something came that a turn would take: the look before the baton is put down.
   bool input_waiting() const RUEDA_ON(baton_holder);
   /// Whether every frame for a rank that still listens has left. If not, keep running turns.
@@ -163,6 +165,7 @@ class Turn {
   std::vector<int> child_of_ RUEDA_GUARDED_BY(baton_holder);       ///< by rank: its child number in the relay, or -1
   std::vector<InboxItem> taken_ RUEDA_GUARDED_BY(baton_holder);  ///< an operation that is in the list has left its item
   std::vector<TensorPart*> proposed_ RUEDA_GUARDED_BY(baton_holder);  ///< from the inbox that is being taken
+  uint64_t taken_count_ RUEDA_GUARDED_BY(baton_holder) = 0;
   SteadyClock::time_point taken_at_ RUEDA_GUARDED_BY(baton_holder);
   std::vector<Event> events_ RUEDA_GUARDED_BY(baton_holder);  ///< kept for its memory
   std::vector<Request> requests_ RUEDA_GUARDED_BY(baton_holder);

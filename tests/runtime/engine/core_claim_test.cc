@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace rueda::core {
 namespace {
@@ -39,6 +41,25 @@ TEST_CASE("who has no share claims none") {
   const LockedFile file;
   CHECK(CoreClaim({}, file.path().c_str()).cores().empty());
   CHECK(CoreClaim({0}, file.path().c_str()).cores() == std::vector<int>{0});
+}
+
+TEST_CASE("a thread stays on the core of its visit until it goes home") {
+  const std::vector<int> before = allowed_cores();
+  std::vector<int> visiting, nowhere, after;
+  std::thread visitor([&] {
+    CoreVisit visit(before);
+    visit.stay_on(1 << 20);
+    visit.stay_on(-1);
+    nowhere = allowed_cores();
+    visit.stay_on(before.back());
+    visiting = allowed_cores();
+    visit.go_home();
+    after = allowed_cores();
+  });
+  visitor.join();
+  CHECK(nowhere == before);
+  CHECK(visiting == std::vector{before.back()});
+  CHECK(after == before);
 }
 
 }  // namespace rueda::core

@@ -149,6 +149,23 @@ TEST_CASE("operations of which more follow are taken when somebody waits, polls 
   });
 }
 
+TEST_CASE("a burst of operations ends though no caller waits, also if the ranks' bursts come one after the other") {
+  constexpr int kBursts = 20, kEach = 50;
+  EngineRanks::run({.size = 3}, [](Engine& engine, int rank) {
+    std::vector<std::vector<float>> tensors(kEach, std::vector<float>(3));
+    for (int burst = 0; burst < kBursts; ++burst) {
+      std::atomic<int> ended{0};
+      for (int i = 0; i < kEach; ++i) {
+        auto& values = tensors[static_cast<size_t>(i)];
+        fill(values, rank, i);
+        start_sum(engine, {"t" + std::to_string(i), {&values}, [&ended](Code) { ++ended; }});
+      }
+      while (ended.load() < kEach) std::this_thread::yield();  // no wait of the engine, which would run turns
+      for (int i = 0; i < kEach; ++i) require_sums(tensors[static_cast<size_t>(i)], 3, i);
+    }
+  });
+}
+
 TEST_CASE("a group succeeds whole") {
   EngineRanks::run({.size = 2}, [](Engine& engine, int rank) {
     std::vector<std::vector<float>> tensors(5, std::vector<float>(11));
