@@ -10,6 +10,7 @@
 
 #include "tests/bindings/elastic_workers.h"
 #include "tests/bindings/join_steps.h"
+#include "tests/support/scale.h"
 
 namespace rueda::test {
 namespace {
@@ -193,13 +194,17 @@ TEST_CASE("a newcomer or a member that dies while a newcomer joins, as any rank,
                    [](const JoinPoint& at) { return core::sets_key(at.planned()); }});
   steps.push_back({"the newcomer has told hvdrun that it has formed the plan",
                    [](const JoinPoint& at) { return core::formed_key(at.planned(), at.newcomer); }, false, true});
+  int round = 0;
   for (const JoinStep& step : steps) {
+    ++round;  // under a sanitizer one rank and one newcomer die at each step, and not each of them
     for (int victim = 0; victim <= kMembers; ++victim) {
+      if (!core::kThorough && victim != round % (kMembers + 1)) continue;
       job.start_newcomer();
       const int position = 1 + turn++ % kMembers;  // never rank 0, which holds the state
       job.join_and_die(step, position, victim);
     }
     for (int position = 1; position <= kMembers; ++position) {
+      if (!core::kThorough && position != 1 + round % kMembers) continue;
       job.start_newcomer();
       job.join_and_die(step, position, position);
     }

@@ -7,6 +7,7 @@
 
 #include "tests/bindings/elastic_workers.h"
 #include "tests/bindings/join_steps.h"
+#include "tests/support/scale.h"
 
 namespace rueda::test {
 namespace {
@@ -54,8 +55,12 @@ void die_while_joining(const JoinStep& step, int victim) {
 }  // namespace
 
 TEST_CASE("a worker that dies at any step of joining a plan, as any rank, leaves the others in the next one") {
+  int round = 0;
   for (const JoinStep& step : kJoinSteps) {
-    for (int victim = 0; victim < kJoiners; ++victim) die_while_joining(step, victim);
+    ++round;  // under a sanitizer another rank dies at each step, and not each of them
+    for (int victim = 0; victim < kJoiners; ++victim) {
+      if (core::kThorough || victim == round % kJoiners) die_while_joining(step, victim);
+    }
   }
 }
 
