@@ -176,6 +176,9 @@ class Arbiter {
   /// Turns what is agreed into batches, as far as the sets have credit. Call it once after all frames that have arrived
   /// were received: more proposals make fuller batches.
   void plan();
+  /// Returns true once if the frames for `rank` must wake it even if it expects nothing: they hold more than batches.
+  /// Call it before `take_frame`.
+  bool must_ring(int rank);
   /// Returns the frame to send to `rank`; empty if there is nothing. Call until empty.
   std::vector<std::byte> take_frame(int rank);
   /// Whether a credit for some set would let a batch go. A rank that returns one should then wake rank 0.

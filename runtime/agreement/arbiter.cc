@@ -6,6 +6,7 @@
 // Receiving and planning are two calls because the more proposals are in when a batch is cut, the fuller it is: the
 // engine takes every frame that has arrived before it plans once.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/agreement/arbiter_state.h"
 #include "runtime/base/rank_ranges.h"
@@ -49,6 +50,8 @@ void Arbiter::plan() {
   }
   state_->evict_down_to_capacity();
 }
+
+bool Arbiter::must_ring(int rank) { return std::exchange(state_->ranks[static_cast<size_t>(rank)].rings, false); }
 
 std::vector<std::byte> Arbiter::take_frame(int rank) { return state_->ranks[static_cast<size_t>(rank)].frames.take(); }
 

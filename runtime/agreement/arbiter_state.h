@@ -158,6 +158,7 @@ struct Arbiter::State {
   struct Rank {
     explicit Rank(uint64_t epoch) : frames(epoch) {}
     FrameQueue frames;
+    bool rings = false;  ///< `frames` has more than batches and what these need
     uint64_t next_id = 0;
     std::vector<Proposal> group;  ///< so far
     size_t group_size = 0;
@@ -254,7 +255,8 @@ struct Arbiter::State {
   void issue_next(Set& set);
   void announce(Entry& entry, uint32_t home);
   uint32_t define(Set& set, const Metadata& metadata);
-  void tell(const Set& set, size_t requests);
+  enum class Expected { kNo, kYes };
+  void tell(const Set& set, size_t requests, Expected expected = Expected::kNo);
   void tell_one(int rank);
   void leave(int rank);
   OperationRef reference(const Ref& ref) const;

@@ -56,19 +56,23 @@ OperationRef Arbiter::State::reference(const Ref& ref) const {
   return {entry.id, ref.occurrence - entry.base - floor};
 }
 
-/// Sends the scratch record to all members.
-void Arbiter::State::tell(const Set& set, size_t requests) {
+/// Sends the scratch record to all members. `kYes`: it is a batch, in which each member has an operation or a join, or
+/// what comes in front of a batch.
+void Arbiter::State::tell(const Set& set, size_t requests, Expected expected) {
   if (config.relayed) return address(uint64_t{set.members.id} * 2 + 1, requests);
   for (const int rank : set.members.ranks) {
     Rank& member = ranks[static_cast<size_t>(rank)];
     member.frames.reserve(record.size(), requests).raw(record.view());
+    if (expected == Expected::kNo) member.rings = true;
   }
 }
 
 /// Sends the scratch record to one rank. For answers that mean nothing to the other members.
 void Arbiter::State::tell_one(int rank) {
   if (config.relayed) return address(static_cast<uint64_t>(rank) * 2 + 2, 0);
-  ranks[static_cast<size_t>(rank)].frames.reserve(record.size(), 0).raw(record.view());
+  Rank& member = ranks[static_cast<size_t>(rank)];
+  member.frames.reserve(record.size(), 0).raw(record.view());
+  member.rings = true;
 }
 
 /// Returns the set's number for the metadata, and tells the members when the number is new.
@@ -82,7 +86,7 @@ uint32_t Arbiter::State::define(Set& set, const Metadata& metadata) {
   record.u8(static_cast<uint8_t>(VerdictKind::kDefine));
   record.varint(set.members.id);
   put_metadata(record, metadata);
-  tell(set, 0);
+  tell(set, 0, Expected::kYes);
   return number;
 }
 
@@ -99,7 +103,7 @@ void Arbiter::State::announce(Entry& entry, uint32_t home) {
   record.text(entry.name);
   if (entry.name.empty()) record.u8(static_cast<uint8_t>(entry.kind));
   record.varint(home == kNoMetadata ? 0 : uint64_t{home} + 1);
-  tell(*entry.set, 0);
+  tell(*entry.set, 0, Expected::kYes);
 }
 
 /// Hands an agreed occurrence, or the group that it made whole, to the planner.
@@ -220,7 +224,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   }
   put_operations(record, operations);
   record.raw(extents.view());
-  tell(set, operations.size());
+  tell(set, operations.size(), Expected::kYes);
   ++set.issued;
   set.on_device = on_device;
 }
@@ -253,7 +257,10 @@ void Arbiter::State::leave(int rank) {
   record.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
   record.varint(static_cast<uint64_t>(rank));
   if (config.relayed) return address(0, 0);
-  for (Rank& each : ranks) each.frames.reserve(record.size(), 0).raw(record.view());
+  for (Rank& each : ranks) {
+    each.frames.reserve(record.size(), 0).raw(record.view());
+    each.rings = true;
+  }
 }
 
 }  // namespace rueda::core

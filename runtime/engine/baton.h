@@ -13,18 +13,19 @@ inline constexpr ThreadRole baton_holder;
 /// Which frames must wake this rank while no thread looks at its inputs. If rank 0 is a member of a set, no proposal
 /// for that set can be agreed before rank 0's own. So while rank 0 has nothing in agreement, proposals wait for its
 /// next turn, and a fast rank costs a slow one no wake-up.
-enum class Rest : uint32_t {
-  kNone = kLooking,
-  kIdle = kRestingIdle,            ///< ring for anything but proposals
-  kExpecting = kRestingExpecting,  ///< operations are in agreement: ring for everything
+enum class Rest {
+  kNone,
+  kIdle,       ///< ring for anything but proposals and batches
+  kExpecting,  ///< operations are in agreement: ring for everything
 };
 
 /// Decides which thread may run the engine's turn. Its holder owns the engine's state, whichever thread that is. No
 /// thread waits for the baton, and none sleeps while it holds it: a thread that cannot take it queues its input and
 /// goes on.
 ///
-/// `asleep` (in the rank's shared segment, so that peers see it) is not 0 while no thread looks. Only the holder writes
-/// it. It also says how much noise a peer should make: see `Rest`.
+/// `asleep` (in the rank's shared segment, so that peers see it) is not 0 while no thread looks, except during a nap
+/// of the coordinator. `expecting`, beside it, is not 0 while none looks and something is expected (`ControlWords`).
+/// Only the holder writes them.
 ///
 ///     to put down: announce (asleep != 0), look at every input once more, and then either
 ///                  keep (asleep = 0) because something came, or release
@@ -36,8 +37,10 @@ enum class Rest : uint32_t {
 template <template <typename> class Atomic>
 class BasicBaton {
  public:
-  /// `asleep` outlives the baton's use; it starts as 1.
-  explicit BasicBaton(Atomic<uint32_t>& asleep) : asleep_(&asleep) { rest(Rest::kIdle); }
+  /// Both words outlive the baton's use; they start as 1 and 0.
+  BasicBaton(Atomic<uint32_t>& asleep, Atomic<uint32_t>& expecting) : asleep_(&asleep), expecting_(expecting) {
+    rest(Rest::kIdle);
+  }
 
   /// Any thread; never blocks. True if the caller holds the baton from now on.
   bool try_take() RUEDA_ATTRIBUTE(try_acquire_capability(true, baton_holder)) {
@@ -85,12 +88,21 @@ class BasicBaton {
     held_.store(false);
     return wished_.exchange(false);
   }
-  void rest(Rest how) { asleep_.load()->store(static_cast<uint32_t>(how)); }
+  /// `expecting` is stored only if that changes it, so that it stays in the caches of peers.
+  void rest(Rest how) {
+    if (expects_ != (how == Rest::kExpecting)) {
+      expects_ = !expects_;
+      expecting_.store(expects_ ? 1 : 0);
+    }
+    asleep_.load()->store(how == Rest::kNone ? 0 : 1);
+  }
 
   Atomic<bool> held_{false};
   Atomic<bool> wished_{false};
   Atomic<uint32_t> own_{0};
   std::atomic<Atomic<uint32_t>*> asleep_;
+  Atomic<uint32_t>& expecting_;
+  bool expects_ = false;  ///< what `expecting_` holds; the holder's
 };
 
 using Baton = BasicBaton<std::atomic>;

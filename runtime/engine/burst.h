@@ -22,10 +22,12 @@ class Burst {
   /// A look has found `operations` new ones. Returns for how long not to look again; zero outside a burst.
   std::chrono::nanoseconds look(size_t operations, SteadyClock::time_point now) {
     const bool close = now - begin_ < (count_ + operations) * kGap;
-    count_ = close ? count_ + operations : 0;
-    const bool burst = operations > 0 && count_ >= kMany;
-    if (burst) count_ = kMany;  // what came long ago does not make a burst of what comes now
-    if (burst || !close) begin_ = now;
+    count_ += operations;
+    const bool burst = close && count_ >= kMany;
+    if (burst || !close) {
+      begin_ = now;
+      count_ = 0;
+    }
     return burst ? kNap : std::chrono::nanoseconds(0);
   }
 

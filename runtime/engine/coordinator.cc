@@ -57,6 +57,7 @@ int lone_way_out(const Coordinator::Parts& parts) {
 
 Coordinator::Coordinator(Parts parts)
     : parts_(std::move(parts)),
+      visit_(parts_.plan.settings.thread_affinity.empty() ? allowed_cores() : parts_.plan.settings.thread_affinity),
       stopped_({.whole = in_nanoseconds(parts_.plan.settings.peer_timeout),
                 .first_beat = in_nanoseconds(parts_.plan.settings.init_timeout),
                 .leader = lone_way_out(parts_)}) {}
@@ -89,7 +90,6 @@ void Coordinator::watch_signal() {
 
 void Coordinator::run() {
   place_thread("rueda-coord", parts_.plan.settings.thread_affinity);
-  visit_.emplace(allowed_cores());
   next_tick_ = SteadyClock::now() + usual_tick();
   safely([this]() RUEDA_ON(coordinator_thread) { watch_all(); });
   while (!stopping_.load()) safely([this]() RUEDA_ON(coordinator_thread) { round(); });
@@ -117,7 +117,8 @@ void Coordinator::round() {
   std::chrono::nanoseconds rest{0};
   // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
   if (parts_.baton.try_take_or_wish()) {
-    rest = burst_.look(parts_.tasks.run_turns(), SteadyClock::now());
+    const size_t operations = parts_.tasks.run_turns();
+    rest = burst_.look(operations, SteadyClock::now());
     if (rest.count() > 0) {
       parts_.baton.put_down_awake();
     } else {
@@ -137,19 +138,19 @@ void Coordinator::round() {
 
 /// Until the doorbell rings, a socket is ready, or the next deadline comes.
 void Coordinator::sleep() {
-  visit_->go_home();
   Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
   if (leaving_) wake = wake.earlier(Deadline::after(kLeavingTick));
   await_descriptors(std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep));
 }
 
-/// Until the doorbell rings, or `time` has passed. Sockets wait meanwhile, and are looked at behind it. It ends on the
+/// Until the doorbell rings, or `time` has passed. New connections wait meanwhile. It ends on the
 /// core of the caller: on any other it would take the core of another rank, and miss the caches for each operation.
 void Coordinator::nap(std::chrono::nanoseconds time) {
-  visit_->stay_on(parts_.tasks.caller_core());
+  visit_.stay_on(parts_.tasks.caller_core());
   const timespec limit{0, static_cast<long>(time.count())};
   pollfd ring{parts_.formation.doorbell.get(), POLLIN, 0};
   static_cast<void>(::ppoll(&ring, 1, &limit, nullptr));
+  visit_.go_home();  // it stays there until it sleeps again, and what it starts may run anywhere
   await_descriptors(std::chrono::nanoseconds(0));
 }
 

@@ -40,7 +40,7 @@ class CoordinatorTasks {
   /// Runs turns until one moves nothing. Never waits for a peer, except while it steps an inline
   /// batch. Returns how many operations of callers were new, or 0 if turns must go on.
   virtual size_t run_turns() RUEDA_ON(baton_holder) = 0;
-  /// The core on which a caller last submitted an operation that nobody looked for; -1 if that is not known.
+  /// The core on which a caller last submitted an operation; -1 if that is not known.
   virtual int caller_core() const = 0;
   /// Puts the baton down.
   virtual void settle() RUEDA_ATTRIBUTE(release_capability(baton_holder)) = 0;
@@ -127,7 +127,7 @@ class Coordinator {
   std::atomic<bool> stopping_{false};
   std::unique_ptr<DumpSignal> dump_signal_;  ///< from `start` to `join`; null if the user named no signal
   SteadyClock::time_point next_tick_ RUEDA_GUARDED_BY(coordinator_thread);
-  std::optional<CoreVisit> visit_ RUEDA_GUARDED_BY(coordinator_thread);  ///< from the thread's start
+  CoreVisit visit_ RUEDA_GUARDED_BY(coordinator_thread);
   Burst burst_ RUEDA_GUARDED_BY(coordinator_thread);
   StoppedPeers stopped_ RUEDA_GUARDED_BY(coordinator_thread);
   bool verdict_taken_ RUEDA_GUARDED_BY(coordinator_thread) = false;

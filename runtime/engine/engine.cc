@@ -161,13 +161,20 @@ Status Engine::remove_process_set(SetId number) {
   return {};
 }
 
-/// Rings only if no thread looks: a holder of the baton looks at the inbox once more before it lets go.
+/// Rings only if no thread looks: a holder of the baton looks at the inbox once more before it lets go, and a
+/// coordinator that naps looks after its nap.
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   Status entered;
-  if (!enter(operation, entered) || operation->spec().more || !baton_.nobody_looks()) return entered;
-  if (!cores_to_spare_) caller_core_.store(::sched_getcpu(), std::memory_order_relaxed);
-  ring_coordinator();
+  if (!enter(operation, entered) || operation->spec().more) return entered;
+  if (may_nap_) note_core();
+  if (baton_.nobody_looks()) ring_coordinator();
   return entered;
+}
+
+/// Where a coordinator that naps should wake. A thread seldom moves, so the word stays in the caches of both.
+void Engine::note_core() {
+  const int core = ::sched_getcpu();
+  if (caller_core_.load(std::memory_order_relaxed) != core) caller_core_.store(core, std::memory_order_relaxed);
 }
 
 /// With the baton in hand before the operation enters, the first turn carries it: no doorbell rings, no thread wakes.

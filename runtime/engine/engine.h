@@ -193,6 +193,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void look(Findings& found, SteadyClock::time_point now) RUEDA_ON(baton_holder);
   Status own_failure(const std::exception& error) const noexcept;
   void ring_coordinator();
+  void note_core();
   /// The same for input of the coordinator's own, which no turn takes: evidence, and the wish to stop.
   void wake_coordinator();
   /// Before a look at the inputs: a ring from here on writes to the doorbell again.
@@ -232,6 +233,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const bool reaches_arenas_;  ///< this rank has one, and reaches those of all others of its host
   const bool one_host_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
+  const bool may_nap_;         ///< the coordinator: callers lack the cores, and all frames come through shared memory
   const size_t segment_bytes_;
   CoreClaim claim_;
   // Each of these says itself which thread may use it.
@@ -258,7 +260,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   LateBatches late_batches_ RUEDA_GUARDED_BY(baton_holder);  ///< used on rank 0, as are the judge and the inquiry
   StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_holder);
   Inquiry inquiry_ RUEDA_GUARDED_BY(baton_holder);
-  std::atomic<int> caller_core_{-1};       ///< kept only if cores are scarce
+  std::atomic<int> caller_core_{-1};       ///< kept only if the coordinator may nap
   std::atomic<bool> rung_{false};          ///< the coordinator was rung and no thread has taken the baton since
   std::atomic<uint64_t> output_bytes_{0};  ///< of outputs that the library owns and no caller has released
   Mutex pairs_mutex_;

@@ -75,6 +75,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       one_host_(plan_.local_size() == plan_.size),
       // A spinning caller and a lane's thread for each rank of the host.
       cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
+      may_nap_(!cores_to_spare_ && plan_.settings.caller_progress &&
+               formation_.local.size() + 1 == static_cast<size_t>(plan_.size)),
       segment_bytes_(formation_.segment->layout().total_bytes()),
       claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
                                                     : std::vector<int>()),
@@ -89,7 +91,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
           plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }, abort_,
           [this](Batch& batch, const Status& result) { batch_finished(batch, result); },
           [this](const Batch& batch) { check_devices(batch); }),
-      baton_(formation_.segment->control().asleep),
+      baton_(formation_.segment->control().asleep, formation_.segment->control().expecting),
       late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
                    std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)) {

@@ -39,9 +39,8 @@ size_t Engine::run_turns() {
   if (lanes_.has_inline()) {
     drive([&]() RUEDA_ON(baton_holder) { return !lanes_.has_inline(); }, [] { return true; });
   }
-  // With a core for the coordinator, callers lose nothing by its turns. A caller that waits runs turns itself, if it
-  // may. An inline batch without a turn would make its peers wait.
-  if (cores_to_spare_ || !plan_.settings.caller_progress || lanes_.has_inline() || abort_.raised()) return 0;
+  // An inline batch without a turn would make its peers wait.
+  if (!may_nap_ || lanes_.has_inline() || abort_.raised()) return 0;
   return static_cast<size_t>(turn_->taken() - before);
 }
 

@@ -184,8 +184,10 @@ bool Turn::exchange_as_rank_zero(bool moved) {
   urgent_ = false;
   arbiter_->plan();
   for (const int rank : parts_.peers) {
+    // A rank that has a part in a batch expects it.
+    const Urgency urgency = arbiter_->must_ring(rank) ? Urgency::kRing : Urgency::kWithNextTurn;
     for (auto frame = arbiter_->take_frame(rank); !frame.empty(); frame = arbiter_->take_frame(rank)) {
-      send(rank, std::move(frame), kAgreementFrame, Urgency::kRing);
+      send(rank, std::move(frame), kAgreementFrame, urgency);
     }
   }
   flush();  // the others first: their verdicts have the longer way

@@ -23,7 +23,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr uint64_t kMagic = 0x31'67'65'73'64'65'75'72;  // "ruedseg1", little-endian
+constexpr uint64_t kMagic = 0x32'67'65'73'64'65'75'72;  // "ruedseg2", little-endian
 
 /// The live mappings of this address space, by inode: ranks on threads of one process share one mapping of a segment.
 /// The table belongs to the address space, as the mappings do, and holds none of them alive. A forked child inherits

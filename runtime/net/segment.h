@@ -14,7 +14,7 @@ namespace rueda::core {
 
 /// The numbers that fix the offsets of a segment. They are equal on all ranks of a host and hashed into the header.
 ///
-///   | SegmentHeader | ControlWords | ring words+bytes x rings | LaneWords x lanes | (inputs, results) x lanes |
+///   | SegmentHeader | ControlWords | (ring word, lines) x rings | LaneWords x lanes | (inputs, results) x lanes |
 struct SegmentLayout {
   int local_size = 1;
   int lanes = 4;
@@ -41,16 +41,14 @@ struct SegmentHeader {
   int32_t reserved;
 };
 
-/// Values of `ControlWords::asleep`.
-inline constexpr uint32_t kLooking = 0;           ///< a thread holds the baton: no need to ring
-inline constexpr uint32_t kRestingIdle = 1;       ///< ring unless the frame can wait for the next turn
-inline constexpr uint32_t kRestingExpecting = 2;  ///< ring for every frame
-
-/// The control words of a rank. `asleep` says whether a thread holds the baton and looks at the control rings. If none
-/// does, a peer that writes to one of the rank's rings also rings the rank's eventfd. Only the holder of the baton
-/// writes it. `beats` grows while the rank's process runs (`Heart`); peers on the host only read it.
+/// The control words of a rank. `asleep` is 0 while a thread holds the baton and looks at the control rings, or soon
+/// will. If it is 1, a peer that writes to one of the rank's rings also rings the rank's eventfd, unless the frame can
+/// wait for the next turn. For such a frame it rings if `expecting` is 1, which implies `asleep`. It does not look at
+/// `asleep` then: that word changes with every operation, and `expecting` seldom. Only the holder of the baton writes
+/// the two. `beats` grows while the rank's process runs (`Heart`); peers on the host only read it.
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
+  alignas(128) std::atomic<uint32_t> expecting;
   alignas(128) std::atomic<uint64_t> beats;
 };
 
@@ -92,9 +90,8 @@ struct LaneWords {
 /// last owner of the mapping unmaps it. A forked child does not inherit it (MADV_DONTFORK).
 class Segment {
  public:
-  /// Returns kSystem if there is no memory for it, or if neither
-  /// memfd_create nor O_TMPFILE in /dev/shm is allowed; the sentence names call and errno. The rank then makes a
-  /// private one and uses TCP.
+  /// Returns kSystem if there is no memory for it, or if neither memfd_create nor O_TMPFILE in /dev/shm is allowed; the
+  /// sentence names call and errno. The rank then makes a private one and uses TCP.
   static Result<std::shared_ptr<Segment>> create(const SegmentLayout& layout, uint64_t epoch, int rank);
   /// The same in memory that was made before. `memory` has `layout.total_bytes()`, and nobody has written to it.
   static Result<std::shared_ptr<Segment>> create_in(SegmentMemory memory, const SegmentLayout& layout, uint64_t epoch,

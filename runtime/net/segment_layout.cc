@@ -1,7 +1,7 @@
 // The offsets of a segment, in bytes:
 //
 //   0          128           384                                          page                   page
-//   | header   | control     | ring 0: words, bytes | ring 1: ... | ...   | lane words x lanes   | lane 0: slots | ...
+//   | header   | control     | ring 0: word, lines | ring 1: ... | ...   | lane words x lanes   | lane 0: slots | ...
 //
 //   one lane's slots:   | input 0 | ... | input n-1 | result 0 | ... | result n-1 |     each on pages of its own
 //
@@ -57,6 +57,7 @@ uint64_t SegmentLayout::hash() const {
                              slot_bytes,
                              sizeof(LaneWords),
                              sizeof(RingWords),
+                             sizeof(TinyLine),
                              sizeof(ControlWords)};
   uint64_t hash = 14695981039346656037u;
   for (const uint64_t field : fields) {

@@ -4,8 +4,8 @@
 //
 // A frame goes into the ring as far as it fits; the rest waits in `queue_` and later frames wait behind it. Two kinds
 // of rings of the peer's eventfd keep both sides moving: a writer rings when bytes have come, a reader when space has.
-// Each publishes its word first and looks at `asleep` afterwards, the sleeper stores `asleep` first and looks at the
-// words afterwards, all sequentially consistent: one of the two sees the other (Dekker).
+// Each publishes its word first and looks at `asleep` or `expecting` afterwards, the sleeper stores both first and
+// looks at the words afterwards, all sequentially consistent: one of the two sees the other (Dekker).
 #include "runtime/net/shm_control_link.h"
 
 #include <sys/eventfd.h>
@@ -76,8 +76,8 @@ bool ShmControlLink::flush() {
 }
 
 void ShmControlLink::wake_peer(Urgency urgency) {
-  const uint32_t asleep = pair_.peer->control().asleep.load();
-  if (asleep == kLooking || (asleep == kRestingIdle && urgency == Urgency::kWithNextTurn)) return;
+  const ControlWords& peer = pair_.peer->control();
+  if ((urgency == Urgency::kRing ? peer.asleep : peer.expecting).load() == 0) return;
   // EAGAIN means that the counter is full: the peer wakes anyway.
   ::eventfd_write(pair_.peer_doorbell, 1);
 }

@@ -25,9 +25,9 @@ struct LocalPair {
 /// goes in pieces. Makes no system call unless no thread of the peer holds its baton (ControlWords::asleep); then it
 /// writes the peer's eventfd when bytes have come for the peer, and when space has come that it may wait for.
 ///
-/// To put the baton down, its holder stores kRestingIdle or kRestingExpecting to `own->control().asleep` and takes the
-/// baton again if any link is `readable()`. From then on every event that makes a link readable, and that the stored
-/// value asks for, writes this rank's eventfd.
+/// To put the baton down, its holder sets `own->control().asleep`, and `expecting` if it expects something, and takes
+/// the baton again if any link is `readable()`. From then on every event that makes a link readable, and that these
+/// words ask for, writes this rank's eventfd.
 ///
 /// The holder of the baton uses it. Shares ownership of both segments.
 class ShmControlLink : public ControlLink {

@@ -119,7 +119,7 @@ bool RingReader::release() {
   const uint64_t half = released_ + lines_ / 2;
   const bool half_full = (line(half - 1).stamp.load() >> kCountBits) == half;
   released_ = position_;
-  consumed_.store(position_, half_full ? std::memory_order_seq_cst : std::memory_order_release);
+  consumed_.store(position_);
   return half_full;
 }
 

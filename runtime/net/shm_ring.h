@@ -21,8 +21,6 @@ class RingWriter {
   size_t append(std::span<const std::byte> head, std::span<const std::byte> body = {});
   /// Whether at least one byte fits. Looks, sequentially consistently, at how far the reader is.
   bool has_room() const { return free_lines() > 0; }
-  /// In bytes, if each `append` fills its last line.
-  size_t capacity() const { return lines_ * kTinyBytes; }
 
  private:
   uint64_t free_lines() const;
@@ -44,11 +42,9 @@ class RingReader {
   size_t take(std::span<std::byte> bytes);
   /// Whether nothing can be taken. Costs one load.
   bool empty() const { return unread_in(position_) == 0; }
-  /// Gives the space of the lines that were taken to their end back to the writer. Returns true if at least half of the
-  /// ring was occupied, the taken lines included. Only then is the store sequentially consistent: see below.
+  /// Gives the space of the lines that were taken to their end back to the writer, with one sequentially consistent
+  /// store. Returns true if at least half of the ring was occupied before it, the taken lines included.
   bool release();
-  /// How many lines the ring has.
-  uint64_t lines() const { return lines_; }
 
  private:
   const TinyLine& line(uint64_t number) const { return ring_[number & (lines_ - 1)]; }

@@ -24,7 +24,7 @@ class Transport {
   /// Wakes all threads that wait in a channel set. The caller has raised `abort` before.
   virtual void wake_all() = 0;
   /// Handles what is ready; if nothing is, sleeps until something is, at most for `limit`. The coordinator thread
-  /// sleeps nowhere else.
+  /// sleeps nowhere else, except for naps of half a millisecond in jobs whose control frames need no transport.
   virtual void poll(std::chrono::nanoseconds limit) = 0;
   /// Adds a descriptor: while it is readable, `poll` wakes and calls `on_ready`, again and again. So `on_ready` drains
   /// it, or unwatches it if nothing can be drained (a pidfd, an end of file). Coordinator thread. The descriptor stays

@@ -184,20 +184,21 @@ void Simulation::plan() {
     hosts_.front().down.push_back(std::move(frame));
     host_down(0);
   }
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    for (Frame frame = arbiter_.take_frame(static_cast<int>(rank)); !frame.empty();
-         frame = arbiter_.take_frame(static_cast<int>(rank))) {
-      ranks_[rank].down.push_back(std::move(frame));
+  for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+    const bool rings = arbiter_.must_ring(rank);
+    for (Frame frame = arbiter_.take_frame(rank); !frame.empty(); frame = arbiter_.take_frame(rank)) {
+      ranks_[static_cast<size_t>(rank)].down.push_back({std::move(frame), rings});
     }
   }
 }
 
 void Simulation::deliver_down(size_t rank) {
   Rank& self = ranks_[rank];
-  const Frame frame = std::move(self.down.front());
+  const Verdicts next = std::move(self.down.front());
   self.down.pop_front();
   if (records_[rank].ended) return;
-  if (const core::Status status = self.participant->receive(frame); !status.ok()) fail(status.sentence());
+  if (!next.rings && !expects(rank)) fail("a batch came for rank " + std::to_string(rank) + ", which expects nothing");
+  if (const core::Status status = self.participant->receive(next.frame); !status.ok()) fail(status.sentence());
   self.dirty = true;  // it may have evictions to tell
   take_events(rank, next_ticket_);
   skip_levelled(rank);

@@ -36,10 +36,14 @@ class Simulation {
     uint64_t trial;
     bool started = false;
   };
+  struct Verdicts {
+    Frame frame;
+    bool rings = true;  ///< wakes a rank that expects nothing
+  };
   struct Rank {
     std::unique_ptr<core::Participant> participant;
     std::deque<Frame> up;
-    std::deque<Frame> down;
+    std::deque<Verdicts> down;
     std::vector<std::deque<Running>> lanes;
     size_t next_step = 0;
     std::vector<std::string> in_flight;                    ///< names, with their set
@@ -120,6 +124,7 @@ class Simulation {
   void lose_host(size_t host);
   bool release_held();
   void check_relays();
+  bool expects(size_t rank) const;
   bool all_say_goodbye();
   void fail(const std::string& violation);
   void say(size_t rank, const std::string& what) const;

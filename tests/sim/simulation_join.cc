@@ -53,4 +53,11 @@ bool Simulation::end_join(size_t rank, uint64_t ticket, int last) {
   return true;
 }
 
+/// Whether the rank's engine would rest expecting: something of the rank has not ended.
+bool Simulation::expects(size_t rank) const {
+  const std::vector<Join>& joins = records_[rank].joins;
+  return ranks_[rank].pending != 0 ||
+         std::any_of(joins.begin(), joins.end(), [](const Join& join) { return !join.ended; });
+}
+
 }  // namespace rueda::sim

@@ -130,7 +130,7 @@ void Simulation::spread(size_t host) {
   for (size_t child = 0; child < locals.size() + self.below.size(); ++child) {
     for (Frame frame = self.relay->take_down(child); !frame.empty(); frame = self.relay->take_down(child)) {
       if (child < locals.size()) {
-        ranks_[static_cast<size_t>(locals[child])].down.push_back(std::move(frame));
+        ranks_[static_cast<size_t>(locals[child])].down.push_back({std::move(frame)});
       } else {
         hosts_[static_cast<size_t>(self.below[child - locals.size()])].down.push_back(std::move(frame));
       }

@@ -61,10 +61,12 @@ class ShmPair : public ControlLinkPair {
   ControlLink& end(int rank) override { return *links_[rank]; }
   /// As the engine puts the baton down: a writer rings only a rank that says it is asleep.
   bool await(int rank) override {
-    auto& asleep = segments_[rank]->control().asleep;
-    asleep.store(kRestingExpecting);
+    ControlWords& words = segments_[rank]->control();
+    words.expecting.store(1);
+    words.asleep.store(1);
     const bool rung = links_[rank]->readable() || bells_[rank].await();
-    asleep.store(kLooking);
+    words.expecting.store(0);
+    words.asleep.store(0);
     bells_[rank].clear();
     return rung;
   }

@@ -80,6 +80,31 @@ TEST_CASE("a set has credit for two batches; what becomes ready meanwhile leaves
   CHECK(world.batches(1).back().number == 2);
 }
 
+TEST_CASE("frames that hold only batches, and what these need, wake nobody who expects none of them") {
+  World world(3);
+  const auto rings = [&world] {
+    world.up();
+    world.arbiter.plan();
+    std::vector<bool> found;
+    for (int rank = 0; rank < 3; ++rank) found.push_back(world.arbiter.must_ring(rank));
+    for (int rank = 0; rank < 3; ++rank) CHECK_FALSE(world.arbiter.must_ring(rank));  // once
+    CHECK(world.down() != 0);
+    return found;
+  };
+  const std::vector<bool> none(3), all(3, true);
+  world.submit_all(World::tensor("w"));  // with a definition and an id in front
+  CHECK(rings() == none);
+  world.submit_all(World::tensor("w"));
+  CHECK(rings() == none);
+  for (int rank = 0; rank < 3; ++rank) world.submit(rank, World::tensor("other", {rank + 1}));  // fails
+  CHECK(rings() == all);
+  for (int rank = 0; rank < 3; ++rank) world.participant(rank).add_set(1, {0, 2}, "two");
+  CHECK(rings()[2]);
+  world.participant(1).goodbye();
+  CHECK(rings() == all);
+  CHECK(world.broken.ok());
+}
+
 TEST_CASE("only the set's lowest member returns credits") {
   AgreementConfig config = World::config_of(3);
   config.sets.push_back({1, {2, 1}, {2}, true});

@@ -223,8 +223,8 @@ class Enumeration {
     }
     Step one{.world = &world, .party = party};
     current = &one;
-    ModelAtomic<uint32_t> asleep{1};
-    ModelBaton baton(asleep);
+    ModelAtomic<uint32_t> asleep{1}, expecting{0};
+    ModelBaton baton(asleep, expecting);
     one.constructing = false;
     try {
       run(baton, roles_[party]);

@@ -49,10 +49,11 @@ TEST_CASE("a burst goes on as long as what comes during a nap comes close") {
   SteadyClock::time_point now = SteadyClock::now();
   burst.look(1, now);
   REQUIRE(burst.look(Burst::kMany, now += microseconds(10)) == Burst::kNap);
-  CHECK(burst.look(100, now += Burst::kNap) == Burst::kNap);
+  CHECK(burst.look(101, now += Burst::kNap) == Burst::kNap);
   CHECK(burst.look(10, now += Burst::kNap).count() == 0);
   CHECK(burst.look(10, now += microseconds(40)).count() == 0);  // another one begins
   CHECK(burst.look(10, now += microseconds(40)) == Burst::kNap);
+  CHECK(burst.look(1, now += microseconds(1)).count() == 0);  // a caller has ended the nap, and goes on slowly
 }
 
 TEST_CASE("operations that come slowly behind a long burst are not taken for more of it") {

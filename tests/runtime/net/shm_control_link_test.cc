@@ -83,11 +83,11 @@ TEST_CASE("an awake peer is not rung, a sleeping one is") {
 
 TEST_CASE("a frame that can wait for the next turn rings only a peer that expects something") {
   Ends ends(1024);
-  ends.high.segment->control().asleep.store(kRestingIdle);
+  ends.high.segment->control().asleep.store(1);
   ends.low.link->send(patterned(100, 1), Urgency::kWithNextTurn);
   CHECK(ends.high.rings() == 0);
   CHECK(ends.high.link->readable());
-  ends.high.segment->control().asleep.store(kRestingExpecting);
+  ends.high.segment->control().expecting.store(1);
   ends.low.link->send(patterned(100, 2), Urgency::kWithNextTurn);
   CHECK(ends.high.rings() == 1);
   CHECK(ends.high.link->receive() == patterned(100, 1));
