@@ -37,7 +37,7 @@ enum class Rest {
 template <template <typename> class Atomic>
 class BasicBaton {
  public:
-  /// Both words outlive the baton's use; they start as 1 and 0.
+  /// Both words outlive the baton's use. `expecting` is 0; `asleep` is 1 from here on.
   BasicBaton(Atomic<uint32_t>& asleep, Atomic<uint32_t>& expecting) : asleep_(&asleep), expecting_(expecting) {
     rest(Rest::kIdle);
   }
@@ -90,10 +90,8 @@ class BasicBaton {
   }
   /// `expecting` is stored only if that changes it, so that it stays in the caches of peers.
   void rest(Rest how) {
-    if (expects_ != (how == Rest::kExpecting)) {
-      expects_ = !expects_;
-      expecting_.store(expects_ ? 1 : 0);
-    }
+    const uint32_t expects = how == Rest::kExpecting ? 1 : 0;
+    if (expecting_.load() != expects) expecting_.store(expects);
     asleep_.load()->store(how == Rest::kNone ? 0 : 1);
   }
 
@@ -102,7 +100,6 @@ class BasicBaton {
   Atomic<uint32_t> own_{0};
   std::atomic<Atomic<uint32_t>*> asleep_;
   Atomic<uint32_t>& expecting_;
-  bool expects_ = false;  ///< what `expecting_` holds; the holder's
 };
 
 using Baton = BasicBaton<std::atomic>;

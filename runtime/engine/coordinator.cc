@@ -143,8 +143,8 @@ void Coordinator::sleep() {
   await_descriptors(std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep));
 }
 
-/// Until the doorbell rings, or `time` has passed. New connections wait meanwhile. It ends on the
-/// core of the caller: on any other it would take the core of another rank, and miss the caches for each operation.
+/// Until the doorbell rings, or `time` has passed. All other descriptors wait meanwhile. It ends on the core of the
+/// caller: on any other it would take the core of another rank, and miss the caches for each operation.
 void Coordinator::nap(std::chrono::nanoseconds time) {
   visit_.stay_on(parts_.tasks.caller_core());
   const timespec limit{0, static_cast<long>(time.count())};

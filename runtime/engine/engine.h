@@ -233,7 +233,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const bool reaches_arenas_;  ///< this rank has one, and reaches those of all others of its host
   const bool one_host_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
-  const bool may_nap_;         ///< the coordinator: callers lack the cores, and all frames come through shared memory
+  const bool may_nap_;         ///< the coordinator: callers lack the cores, and control frames need no transport
   const size_t segment_bytes_;
   CoreClaim claim_;
   // Each of these says itself which thread may use it.

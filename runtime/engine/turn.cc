@@ -5,7 +5,8 @@
 //     a leader    the same for the ranks below it, through its relay (turn_tree.cc)
 //     others      send proposals upstream, receive verdicts
 //
-// A frame of proposals need not wake its receiver (`Urgency`): `urgent_` collects whether it holds anything that must.
+// A frame of proposals, or of batches, need not wake a receiver that expects nothing (`Urgency`). `urgent_` collects
+// whether proposals have anything with them that must; the arbiter knows it of batches.
 #include "runtime/engine/turn.h"
 
 #include <fmt/format.h>

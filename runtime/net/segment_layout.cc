@@ -1,6 +1,6 @@
 // The offsets of a segment, in bytes:
 //
-//   0          128           384                                          page                   page
+//   0          128           512                                          page                   page
 //   | header   | control     | ring 0: word, lines | ring 1: ... | ...   | lane words x lanes   | lane 0: slots | ...
 //
 //   one lane's slots:   | input 0 | ... | input n-1 | result 0 | ... | result n-1 |     each on pages of its own

@@ -53,11 +53,12 @@ bool Simulation::end_join(size_t rank, uint64_t ticket, int last) {
   return true;
 }
 
-/// Whether the rank's engine would rest expecting: something of the rank has not ended.
+/// Whether the rank's engine would rest expecting: it has heard of no verdict for something that it asked for.
 bool Simulation::expects(size_t rank) const {
-  const std::vector<Join>& joins = records_[rank].joins;
-  return ranks_[rank].pending != 0 ||
-         std::any_of(joins.begin(), joins.end(), [](const Join& join) { return !join.ended; });
+  const RankRecord& record = records_[rank];
+  return std::any_of(record.joins.begin(), record.joins.end(), [](const Join& join) { return !join.ended; }) ||
+         std::any_of(record.tickets.begin(), record.tickets.end(),
+                     [](const auto& each) { return !each.second.outcome; });
 }
 
 }  // namespace rueda::sim
