@@ -74,7 +74,7 @@ class BasicBaton {
   void put_down_awake() RUEDA_ATTRIBUTE(release_capability(baton_holder)) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
     held_.store(false);
   }
-  /// Ends the baton's use: no thread takes it again, and the shared word may go.
+  /// Ends the baton's use: no thread takes it again, and the shared words may go.
   void retire() RUEDA_ATTRIBUTE(release_capability(baton_holder)) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
     asleep_.store(&own_);
   }

@@ -114,12 +114,12 @@ void Coordinator::watch_all() {
 }
 
 void Coordinator::round() {
-  std::chrono::nanoseconds rest{0};
+  std::chrono::nanoseconds nap_time{0};
   // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
   if (parts_.baton.try_take_or_wish()) {
     const size_t operations = parts_.tasks.run_turns();
-    rest = burst_.look(operations, SteadyClock::now());
-    if (rest.count() > 0) {
+    nap_time = burst_.look(operations, SteadyClock::now());
+    if (nap_time.count() > 0) {
       parts_.baton.put_down_awake();
     } else {
       parts_.tasks.settle();
@@ -129,8 +129,8 @@ void Coordinator::round() {
   if (leaving_) look_whether_left();
   if (parts_.abort.raised()) note_error();
   if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
-  if (rest.count() > 0) {
-    nap(rest);  // and look again, because nobody rings meanwhile
+  if (nap_time.count() > 0) {
+    nap(nap_time);  // and look again, because nobody rings meanwhile
   } else {
     sleep();
   }
@@ -154,7 +154,7 @@ void Coordinator::nap(std::chrono::nanoseconds time) {
   await_descriptors(std::chrono::nanoseconds(0));
 }
 
-/// Handles what they bring. At most until `limit` has passed.
+/// Waits for descriptors, for `limit` at most, and handles what they bring.
 void Coordinator::await_descriptors(std::chrono::nanoseconds limit) {
   if (parts_.formation.transport != nullptr) {
     parts_.formation.transport->poll(limit);

@@ -45,7 +45,7 @@ class CoreVisit {
   explicit CoreVisit(std::vector<int> home) : home_(std::move(home)) {}
   /// Does nothing if `core` does not belong to `home`. The kernel may refuse; then the thread stays where it may be.
   void stay_on(int core);
-  /// Before the thread starts another one, which may run where its maker may.
+  /// Ends the visit. Call it before the thread starts another one, which may run where its maker may.
   void go_home();
 
  private:

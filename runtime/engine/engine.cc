@@ -171,7 +171,7 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   return entered;
 }
 
-/// Where a coordinator that naps should wake. A thread seldom moves, so the word stays in the caches of both.
+/// Notes where a coordinator that naps should wake. A thread seldom moves, so the word stays in the caches of both.
 void Engine::note_core() {
   const int core = ::sched_getcpu();
   if (caller_core_.load(std::memory_order_relaxed) != core) caller_core_.store(core, std::memory_order_relaxed);

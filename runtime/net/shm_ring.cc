@@ -87,26 +87,25 @@ RingReader::RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> pe
       position_(consumed_.load()),
       released_(position_) {}
 
-/// How many bytes of the line after `number` lines can still be taken. A peer that writes nonsense into a stamp must
-/// not make us read outside the line: nothing is there then.
-size_t RingReader::unread_in(uint64_t number) const {
-  const uint64_t stamp = line(number).stamp.load();
+/// Returns how many bytes of the present line can still be taken. A peer that writes nonsense into a stamp must not
+/// make us read outside the line: nothing is there then.
+size_t RingReader::unread() const {
+  const uint64_t stamp = line(position_).stamp.load();
   const size_t count = stamp & kCountMask;
-  if ((stamp >> kCountBits) != number + 1 || count > kTinyBytes) return 0;
-  const size_t taken = number == position_ ? taken_ : 0;
-  return count > taken ? count - taken : 0;
+  if ((stamp >> kCountBits) != position_ + 1 || count > kTinyBytes) return 0;
+  return count > taken_ ? count - taken_ : 0;
 }
 
 size_t RingReader::take(std::span<std::byte> bytes) {
   size_t given = 0;
   while (given < bytes.size()) {
-    const size_t unread = unread_in(position_);
-    const size_t count = std::min(unread, bytes.size() - given);
+    const size_t there = unread();
+    const size_t count = std::min(there, bytes.size() - given);
     if (count == 0) break;
     std::memcpy(bytes.data() + given, line(position_).payload + taken_, count);
     given += count;
     taken_ += count;
-    if (count < unread) break;
+    if (count < there) break;
     ++position_;
     taken_ = 0;
   }

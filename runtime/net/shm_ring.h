@@ -19,7 +19,7 @@ class RingWriter {
   /// it readable; returns the bytes taken. The reader sees nothing of it before all that was taken, and the last store
   /// is sequentially consistent. The caller rings the reader (ControlWords::asleep, eventfd) afterwards.
   size_t append(std::span<const std::byte> head, std::span<const std::byte> body = {});
-  /// Whether at least one byte fits. Looks, sequentially consistently, at how far the reader is.
+  /// Returns true if at least one byte fits. Looks, sequentially consistently, at how far the reader is.
   bool has_room() const { return free_lines() > 0; }
 
  private:
@@ -40,15 +40,15 @@ class RingReader {
   RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
   /// Copies what is there, at most `bytes.size()`; returns the bytes given.
   size_t take(std::span<std::byte> bytes);
-  /// Whether nothing can be taken. Costs one load.
-  bool empty() const { return unread_in(position_) == 0; }
+  /// Returns true if nothing can be taken. Costs one load.
+  bool empty() const { return unread() == 0; }
   /// Gives the space of the lines that were taken to their end back to the writer, with one sequentially consistent
   /// store. Returns true if at least half of the ring was occupied before it, the taken lines included.
   bool release();
 
  private:
   const TinyLine& line(uint64_t number) const { return ring_[number & (lines_ - 1)]; }
-  size_t unread_in(uint64_t number) const;
+  size_t unread() const;
 
   std::shared_ptr<Segment> own_, peer_;
   const TinyLine* ring_;             ///< in `peer_`
