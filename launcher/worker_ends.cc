@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string>
+
+#include "runtime/base/file_text.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -18,8 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 bool carries(pid_t pid, const std::string& variable) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-  const std::string all = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
+  const std::string all = '\0' + file_text("/proc/" + std::to_string(pid) + "/environ");
   return all.find('\0' + variable + '\0') != std::string::npos;
 }
 

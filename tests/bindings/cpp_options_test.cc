@@ -4,8 +4,6 @@
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -24,8 +22,7 @@ std::string dump_of(const Session& session) {
   const TemporaryFolder folder;
   const std::string path = folder.file("dump-{rank}.json");
   session.dump(path);
-  std::ifstream file(folder.file("dump-" + std::to_string(session.rank()) + ".json"));
-  return {std::istreambuf_iterator<char>(file), {}};
+  return text_of(folder.file("dump-" + std::to_string(session.rank()) + ".json"));
 }
 
 bool says(const Session& session, const std::string& text) { return dump_of(session).find(text) != std::string::npos; }

@@ -5,11 +5,10 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "tests/support/namespaces.h"
 #include "tests/support/slurmlab.h"
+#include "tests/support/temporary_folder.h"
 
 using Catch::Matchers::Contains;
 using rueda::test::SlurmLab;
@@ -44,10 +43,7 @@ class BatchJob {
                                " | grep -q JobState=PENDING; do :; done; scontrol update JobId=" + number_ +
                                " StartTime=now"));
   }
-  std::string printed() const {
-    std::ifstream file(output());
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string printed() const { return rueda::test::text_of(output()); }
 
  private:
   std::string output() const { return (folder_ / "output").string(); }

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "tests/launcher/elastic_run.h"
 #include "tests/launcher/hvdrun_process.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace rueda::core::launcher;
 using Catch::Matchers::Contains;
@@ -192,8 +192,7 @@ TEST_CASE("a worker that dies leaves no process behind while the others go on") 
   // The orphan ignores SIGTERM; the agent finds it by its worker's number and kills it after the grace.
   const auto orphan_lives = [&run] {
     for (const auto& process : run.processes()) {
-      std::ifstream file("/proc/" + std::to_string(process.pid) + "/environ");
-      const std::string all{std::istreambuf_iterator<char>(file), {}};
+      const std::string all = rueda::test::text_of("/proc/" + std::to_string(process.pid) + "/environ");
       if (all.find("RUEDA_WORKER_ID=1") == std::string::npos) continue;
       HvdrunProcess::wait_for_end_of(process.pid);
       return true;

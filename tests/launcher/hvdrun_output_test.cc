@@ -6,22 +6,14 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "tests/launcher/hvdrun_process.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace rueda::core::launcher;
 using Lines = std::vector<std::string>;
 
-namespace {
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("each rank's lines arrive whole and in order, however they are written") {
   HvdrunProcess run(
@@ -95,8 +87,8 @@ TEST_CASE("files hold each rank's output unchanged") {
                      "echo out $RUEDA_RANK; printf 'err %s' $RUEDA_RANK >&2"});
   CHECK(run.wait() == 0);
   for (const std::string rank : {"0", "1"}) {
-    CHECK(contents(folder / ("rank." + rank) / "stdout") == "out " + rank + "\n");
-    CHECK(contents(folder / ("rank." + rank) / "stderr") == "err " + rank);
+    CHECK(rueda::test::text_of(folder / ("rank." + rank) / "stdout") == "out " + rank + "\n");
+    CHECK(rueda::test::text_of(folder / ("rank." + rank) / "stderr") == "err " + rank);
   }
   CHECK(HvdrunProcess::lines(run.out(), "[1]<stdout>:") == Lines{"out 1"});
   std::filesystem::remove_all(folder);
@@ -118,8 +110,8 @@ TEST_CASE("mpirun writes the files of ranks at the same paths as hvdrun") {
   INFO(run.err());
   CHECK(run.wait() == 0);
   for (const std::string rank : {"0", "1"}) {
-    CHECK(contents(folder / ("rank." + rank) / "stdout") == "[1," + rank + "]<stdout>:out " + rank + "\n");
-    CHECK(contents(folder / ("rank." + rank) / "stderr") == "[1," + rank + "]<stderr>:err " + rank);
+    CHECK(rueda::test::text_of(folder / ("rank." + rank) / "stdout") == "[1," + rank + "]<stdout>:out " + rank + "\n");
+    CHECK(rueda::test::text_of(folder / ("rank." + rank) / "stderr") == "[1," + rank + "]<stderr>:err " + rank);
   }
   std::filesystem::remove_all(folder);
 }

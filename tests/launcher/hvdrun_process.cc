@@ -15,20 +15,15 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <sstream>
+
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::core::launcher {
 namespace {
 
 constexpr std::chrono::minutes kPatience{2};
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 }  // namespace
 
@@ -142,8 +137,8 @@ std::vector<MarkedProcess> HvdrunProcess::processes() const {
   while (const dirent* entry = readdir(proc.get())) {
     const std::string folder = std::string("/proc/") + entry->d_name;
     const int pid = std::atoi(entry->d_name);
-    if (pid == 0 || contents(folder + "/environ").find(mark_ + '\0') == std::string::npos) continue;
-    std::string name = contents(folder + "/comm");
+    if (pid == 0 || test::text_of(folder + "/environ").find(mark_ + '\0') == std::string::npos) continue;
+    std::string name = test::text_of(folder + "/comm");
     if (!name.empty()) name.pop_back();
     found.push_back({pid, name});
   }
@@ -173,8 +168,7 @@ void HvdrunProcess::wait_for_all_to_end() const {
 }
 
 pid_t HvdrunProcess::parent_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = test::text_of("/proc/" + std::to_string(pid) + "/stat");
   std::istringstream behind(text.substr(text.rfind(')') + 1));
   std::string state;
   pid_t parent = -1;
@@ -185,8 +179,7 @@ pid_t HvdrunProcess::parent_of(pid_t pid) {
 pid_t HvdrunProcess::process_of_worker(int worker) const {
   const std::string variable = "RUEDA_WORKER_ID=" + std::to_string(worker);
   for (const auto& process : processes()) {
-    std::ifstream file("/proc/" + std::to_string(process.pid) + "/environ");
-    const std::string all = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
+    const std::string all = '\0' + test::text_of("/proc/" + std::to_string(process.pid) + "/environ");
     if (all.find('\0' + variable + '\0') != std::string::npos) return process.pid;
   }
   FAIL("worker " << worker << " does not run");

@@ -14,11 +14,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 
+#include "runtime/base/file_text.h"
 #include "runtime/store/death.h"
 #include "runtime/store/store_client.h"
 #include "runtime/store/store_keys.h"
@@ -67,8 +66,7 @@ void find_leak(const JobKey& key) {
   }
   for (const std::string& pid : {std::to_string(getpid()), std::to_string(getppid())}) {
     for (const char* file : {"/environ", "/cmdline"}) {
-      std::ifstream stream("/proc/" + pid + file);
-      const std::string text{std::istreambuf_iterator<char>(stream), {}};
+      const std::string text = file_text("/proc/" + pid + file);
       if (text.empty()) give_up("cannot look into process " + pid);
       if (text.find(raw) != std::string::npos || text.find(hex) != std::string::npos) give_up("the key shows");
     }

@@ -10,20 +10,15 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "tests/support/rank_processes.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::test {
 namespace {
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 bool put(const std::string& path, const std::string& text) {
   std::ofstream file(path);

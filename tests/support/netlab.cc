@@ -15,10 +15,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include "tests/support/namespaces.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::test {
 namespace {
@@ -53,11 +53,6 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
   if (!file.flush()) throw std::runtime_error("writing " + path);
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // On the host, before anything else runs there.
@@ -170,11 +165,11 @@ void NetLab::State::exchange_keys() {
     std::string names = name(host) + "," + name(host) + "-v6";
     for (int network = 0; network < options.networks; ++network)
       names += "," + NetLab::address(host, network) + "," + address6(host, network);
-    known += names + " " + read_text(file + ".pub");
+    known += names + " " + text_of(file + ".pub");
   }
   const std::string login = place("/etc/ssh/login_key", keepers[0]);
   run_or_throw({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", login});
-  const std::string secret = read_text(login), open = read_text(login + ".pub");
+  const std::string secret = text_of(login), open = text_of(login + ".pub");
   for (const pid_t keeper : keepers) {
     write_text(place("/etc/ssh/login_key", keeper), secret);
     must(chmod(place("/etc/ssh/login_key", keeper).c_str(), 0600), "login_key");
@@ -282,7 +277,7 @@ std::vector<LabProcess> NetLab::processes(int host) const {
     const std::string pid = entry.path().filename();
     if (pid.find_first_not_of("0123456789") != std::string::npos || process_namespace(pid) != home) continue;
     const auto number = static_cast<pid_t>(std::stol(pid));
-    std::string name = read_text("/proc/" + pid + "/comm");
+    std::string name = text_of("/proc/" + pid + "/comm");
     if (!name.empty()) name.pop_back();
     if (number == state_->keepers[at] || name == "sshd") continue;
     found.push_back({number, name});

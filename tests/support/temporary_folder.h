@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -31,10 +31,13 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// A file's whole text; empty where it cannot be read.
+/// Returns the text of a file, or what could be read of it; empty if it cannot be opened. Never throws, also if the
+/// file belongs to a process that ends meanwhile.
 inline std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 }  // namespace rueda::test
