@@ -102,6 +102,7 @@ int run_guard() {
     std::fprintf(stderr, "hvdrun: the guard of a host cannot make a pipe: %s\n", core::reason_of(errno).c_str());
     return 1;
   }
+  prctl(PR_SET_NAME, "hvdrun-guard");  // before ranks can run, so that the guard can be found as soon as they do
   const pid_t agent = fork();
   if (agent < 0) {
     std::fprintf(stderr, "hvdrun: the guard of a host cannot fork its agent: %s\n", core::reason_of(errno).c_str());
@@ -113,7 +114,6 @@ int run_guard() {
     prctl(PR_SET_NAME, "hvdrun-agent");
     return run_agent(std::move(read_end));
   }
-  prctl(PR_SET_NAME, "hvdrun-guard");
   let_go_of_link();
   return outlive(agent);
 }
