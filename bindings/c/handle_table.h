@@ -4,7 +4,7 @@
 
 #include "bindings/c/completion_queue.h"
 #include "bindings/c/rueda.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/engine/operation.h"
 
 namespace rueda::core {
@@ -39,7 +39,7 @@ class HandleTable {
   void grow() RUEDA_REQUIRES(mutex_);
   std::vector<Slot> shrink() noexcept RUEDA_REQUIRES(mutex_);
 
-  Mutex mutex_;
+  FastMutex mutex_;
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
   std::vector<Slot> slots_ RUEDA_GUARDED_BY(mutex_);
   size_t live_ RUEDA_GUARDED_BY(mutex_) = 0;

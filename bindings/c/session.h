@@ -6,7 +6,7 @@
 #include "bindings/c/completion_queue.h"
 #include "bindings/c/elastic_job.h"
 #include "bindings/c/rueda.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/engine/device_table.h"
 #include "runtime/engine/engine.h"
 #include "runtime/store/store.h"
@@ -14,7 +14,7 @@
 /// The target of a `rueda_session*`. The shell is small, outlives its shutdown and is never freed, so that a late call
 /// gets an error instead of freed memory. Any thread.
 struct rueda_session {
-  rueda::core::Mutex mutex;
+  rueda::core::FastMutex mutex;
   /// Null once shut down.
   std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
   std::shared_ptr<rueda::core::Store> store

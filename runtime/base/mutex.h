@@ -23,16 +23,17 @@ class RUEDA_CAPABILITY("mutex") Mutex {
   pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 };
 
-/// Holds a `Mutex` for a scope.
+/// Holds a `Mutex`, or another kind of mutex, for a scope.
+template <typename Kind = Mutex>
 class RUEDA_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) RUEDA_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) { mutex_.lock(); }
+  explicit MutexLock(Kind& mutex) RUEDA_ATTRIBUTE(acquire_capability(mutex)) : mutex_(mutex) { mutex_.lock(); }
   ~MutexLock() RUEDA_ATTRIBUTE(release_capability()) { mutex_.unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
-  Mutex& mutex_;
+  Kind& mutex_;
 };
 
 /// Waits with a `Mutex` that the caller holds, and holds again on return.

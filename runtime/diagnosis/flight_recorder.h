@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/diagnosis/op_record.h"
 
 namespace rueda::core {
@@ -58,7 +58,7 @@ class FlightRecorder {
   template <typename Visit>
   void visit(Visit&& one) const RUEDA_REQUIRES(mutex_);
 
-  mutable Mutex mutex_;
+  mutable FastMutex mutex_;
   std::vector<OpRecord> slots_;  ///< elements under mutex_; the vector itself never changes
   const int slot_bits_;          ///< of an id: room for the number of a slot, and one more
   std::unordered_map<uint64_t, OpRecord> more_ RUEDA_GUARDED_BY(mutex_);  ///< in flight, by number

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/operation.h"
@@ -71,7 +71,7 @@ class Inbox {
   }
 
  private:
-  mutable Mutex mutex_;
+  mutable FastMutex mutex_;
   std::vector<InboxItem> waiting_ RUEDA_GUARDED_BY(mutex_);
   Status closed_ RUEDA_GUARDED_BY(mutex_);
   bool ended_ RUEDA_GUARDED_BY(mutex_) = false;

@@ -88,11 +88,19 @@ std::string_view NamesInFlight::text(int64_t number) const {
 }
 
 /// A request that came with a number keeps it. One that came with a text gets the number of its name, if it has one, so
-/// that the same name is never in flight in both forms.
-uint32_t NamesInFlight::number_of(const Request& request) const {
+/// that the same name is never in flight in both forms. Programs bring their names in the same order step after step,
+/// so the one behind the last one found is looked at first, which saves the hash.
+uint32_t NamesInFlight::number_of(const Request& request) {
   if (request.number != 0 || numbers_.empty()) return request.number;
+  const size_t next = after_last_ < known_.size() ? after_last_ : 0;
+  if (request.name == known_[next].text) return found_at(next);
   const auto known = numbers_.find(request.name);
-  return known == numbers_.end() ? 0 : known->second;
+  return known == numbers_.end() ? 0 : found_at(known->second - 1);
+}
+
+uint32_t NamesInFlight::found_at(size_t index) {
+  after_last_ = index + 1;
+  return static_cast<uint32_t>(index + 1);
 }
 
 /// Unnamed operations are matched by their order, and so are sends of one name outside a group.

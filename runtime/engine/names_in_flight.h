@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/recycled_set.h"
@@ -59,16 +59,18 @@ class NamesInFlight {
     bool in_flight = false;  ///< in the set of all ranks
   };
   uint32_t add(std::string_view name) RUEDA_REQUIRES(mutex_);
-  uint32_t number_of(const Request& request) const RUEDA_REQUIRES(mutex_);
+  uint32_t number_of(const Request& request) RUEDA_REQUIRES(mutex_);
+  uint32_t found_at(size_t index) RUEDA_REQUIRES(mutex_);
   bool enter_number(uint32_t number, SetId set) RUEDA_REQUIRES(mutex_);
   void leave_number(uint32_t number, SetId set) RUEDA_REQUIRES(mutex_);
   bool enter(const Request& request) RUEDA_REQUIRES(mutex_);
   void leave(const Request& request) RUEDA_REQUIRES(mutex_);
   void leave_first(const Operation& operation, size_t count) RUEDA_REQUIRES(mutex_);
 
-  mutable Mutex mutex_;
+  mutable FastMutex mutex_;
   std::deque<Known> known_ RUEDA_GUARDED_BY(mutex_);  ///< by number - 1
   std::unordered_map<std::string_view, uint32_t> numbers_ RUEDA_GUARDED_BY(mutex_);
+  size_t after_last_ RUEDA_GUARDED_BY(mutex_) = 0;  ///< in `known_`: behind the last name that was looked up
   RecycledSet<std::unordered_set<uint64_t>> numbered_ RUEDA_GUARDED_BY(mutex_);       ///< in other sets: set and number
   RecycledSet<std::unordered_set<Named, NamedHash>> named_ RUEDA_GUARDED_BY(mutex_);  ///< in flight without a number
 };

@@ -287,6 +287,19 @@ TEST_CASE("interned names keep their numbers in a copy, and a number that caller
   CHECK(before.text(1) == "first");
 }
 
+TEST_CASE("a name gets the same number in whatever order names come again") {
+  NamesInFlight names;
+  for (const auto& order : std::vector<std::vector<std::string>>{
+           {"a", "b", "c"}, {"a", "b", "c"}, {"c", "c", "a", "d", "b"}, {"d", "e", "a"}, {"e", "d", "c", "b", "a"}}) {
+    for (const std::string& name : order) {
+      const auto operation = operation_of({name});
+      REQUIRE(names.reserve(*operation).ok());
+      CHECK(operation->tensors()[0].request.number == static_cast<uint32_t>(name[0] - 'a' + 1));
+      release(names, operation);
+    }
+  }
+}
+
 TEST_CASE("names beyond those with a number are in flight once as well, also if they get one meanwhile") {
   NamesInFlight names;
   for (size_t i = 0; i < NamesInFlight::kKnownNames; ++i) {

@@ -1,0 +1,55 @@
+// Threads that want one mutex at once: each of their steps counts once, and none sleeps for ever.
+#include "runtime/base/fast_mutex.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+#include <vector>
+
+#include "tests/support/scale.h"
+
+namespace rueda::core {
+namespace {
+
+TEST_CASE("a futex mutex is held by one thread at a time") {
+  constexpr int kThreads = 4;
+  const int64_t steps = scaled_down(200'000);
+  FutexMutex mutex;
+  int64_t count = 0;  // TSan sees an access without the mutex
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int64_t step = 0; step < steps; ++step) {
+        const MutexLock lock(mutex);
+        ++count;
+        // A holder that gives its core away makes others look in vain, and sleep.
+        if (step % 1000 == i) std::this_thread::yield();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(count == kThreads * steps);
+}
+
+TEST_CASE("threads that sleep for a futex mutex get it one after the other") {
+  FutexMutex mutex;
+  std::atomic<int> got{0};
+  std::vector<std::thread> threads;
+  mutex.lock();
+  CHECK_FALSE(mutex.try_lock());
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      const MutexLock lock(mutex);
+      ++got;
+    });
+  }
+  CHECK(got == 0);
+  mutex.unlock();
+  for (std::thread& thread : threads) thread.join();
+  CHECK(got == 3);
+  REQUIRE(mutex.try_lock());
+  mutex.unlock();
+}
+
+}  // namespace
+}  // namespace rueda::core
