@@ -60,7 +60,7 @@ void Arbiter::State::settle(Entry& entry) {
     const bool paid = oldest_open.stage == Stage::kFailed &&
                       oldest_open.proposed + absent_from(entry, entry.base) == entry.counts.size();
     if (oldest_open.stage != Stage::kSettled && !paid) return;
-    entry.open.pop_front();
+    entry.open.drop_front();
     ++entry.base;
   } while (!entry.open.empty());
   put_to_rest(entry);

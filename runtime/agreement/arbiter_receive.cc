@@ -86,23 +86,23 @@ bool Arbiter::State::take_step(int rank, uint64_t word, WireReader& reader) {
   return true;
 }
 
-/// Returns the entry that a proposal by `id` means now, or null. Sets `broken` if no correct rank would send it; null
-/// without `broken` means that the set has ended. An id that was evicted while the proposal was on its way stands for
-/// its key, which may have a new entry or gets one here.
-Arbiter::State::Entry* Arbiter::State::entry_for(int rank, uint64_t id, bool& broken) {
-  Entry* entry = by_id.find(id);
-  broken = entry == nullptr || entry->set->index[static_cast<size_t>(rank)] < 0 || !entry->announced;
-  if (broken || entry->set->ended) return nullptr;
-  return entry->evicted ? &find_or_add(*entry->set, entry->name, entry->kind) : entry;
+/// Returns the entry that a proposal by the id of `sent` means now, or null. `sent` is null if no entry has that id.
+/// Sets `broken` if no correct rank would send it; null without `broken` means that the set has ended. An id that was
+/// evicted while the proposal was on its way stands for its key, which may have a new entry or gets one here.
+Arbiter::State::Entry* Arbiter::State::entry_for(int rank, Entry* sent, bool& broken) {
+  broken = sent == nullptr || sent->set->index[static_cast<size_t>(rank)] < 0 || !sent->announced;
+  if (broken || sent->set->ended) return nullptr;
+  return sent->evicted ? &find_or_add(*sent->set, sent->name, sent->kind) : sent;
 }
 
 /// The steady state of a job: an id alone, which means the next occurrence with the id's home metadata.
 bool Arbiter::State::take_by_id(int rank, uint64_t id) {
   bool broken = false;
-  Entry* entry = entry_for(rank, id, broken);
+  Entry* const sent = by_id.find(id);
+  Entry* const entry = entry_for(rank, sent, broken);
   if (entry == nullptr) return !broken;
   // The home metadata is that of the id as sent. After an eviction the key's new entry may have another or none.
-  const uint32_t home = by_id.find(id)->home;
+  const uint32_t home = sent->home;
   return home != kNoMetadata && accept(rank, *entry, home, nullptr);
 }
 
@@ -112,7 +112,7 @@ bool Arbiter::State::take_with_metadata(int rank, uint64_t id, WireReader& reade
   std::unique_ptr<Metadata> own;
   if (number == 0) own = std::make_unique<Metadata>(get_metadata(reader));
   bool broken = !reader.ok();
-  Entry* entry = broken ? nullptr : entry_for(rank, id, broken);
+  Entry* entry = broken ? nullptr : entry_for(rank, by_id.find(id), broken);
   if (entry == nullptr) return !broken;
   if (number > entry->set->metadata.size()) return false;
   return accept(rank, *entry, number == 0 ? kNoMetadata : static_cast<uint32_t>(number - 1), std::move(own));

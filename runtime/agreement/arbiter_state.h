@@ -178,7 +178,7 @@ struct Arbiter::State {
   bool take_abandon(int rank, Set& set, ProposalKind kind, WireReader& reader);
   bool take_by_id(int rank, uint64_t id);
   bool take_with_metadata(int rank, uint64_t id, WireReader& reader);
-  Entry* entry_for(int rank, uint64_t id, bool& broken);
+  Entry* entry_for(int rank, Entry* sent, bool& broken);
   Set* find_set(uint64_t id);
 
   // arbiter_relay.cc: many ranks behind one link.
@@ -290,6 +290,7 @@ struct Arbiter::State {
   bool ended = false;  ///< rank 0 has left: nothing is planned any more
   WireWriter record;   ///< scratch of one record
   std::vector<OperationRef> operations;
+  std::vector<Entry*> batched;  ///< scratch of `issue`
   std::vector<Ref> refs;
   Cut cut;
 };

@@ -189,8 +189,9 @@ void Arbiter::State::cut_next(Set& set) {
 /// Each operation is settled right after its reference was taken, because a reference counts from the oldest occurrence
 /// without a verdict, and participants move that point operation by operation too.
 void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, const AlgorithmChoice& choice) {
+  batched.clear();
   for (const PlannedTensor& tensor : tensors) {
-    Entry& entry = *by_id.find(tensor.id);
+    Entry& entry = *batched.emplace_back(by_id.find(tensor.id));
     Occurrence& occurrence = entry.at(tensor.occurrence);
     // The first batch with this metadata. From now on its number stands for it, here and in proposals.
     if (occurrence.number == kNoMetadata) occurrence.number = define(set, *occurrence.own);
@@ -205,7 +206,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   record.varint(set.members.id);
   record.varint(std::exchange(next_stamp, next_stamp + choice.stamps));
   put_choice(record, choice);
-  Entry& first = *by_id.find(tensors.front().id);
+  Entry& first = *batched.front();
   const Occurrence& lead = first.at(tensors.front().occurrence);
   const bool on_device = metadata_of(first, lead).device >= 0;
   // The number of absent members is part of `FuseKey`, so it is the same for all operations of a batch.
@@ -213,10 +214,10 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   record.varint(from_all ? 0 : set.members.ranks.size() - lead.absent);
   record.varint(lead.number == kNoMetadata ? 0 : uint64_t{lead.number} + 1);
   if (lead.number == kNoMetadata) put_metadata(record, *lead.own);
-  for (const PlannedTensor& tensor : tensors) {
-    Entry& entry = *by_id.find(tensor.id);
-    operations.push_back(reference({&entry, tensor.occurrence}));
-    Occurrence& occurrence = entry.at(tensor.occurrence);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Entry& entry = *batched[i];
+    operations.push_back(reference({&entry, tensors[i].occurrence}));
+    Occurrence& occurrence = entry.at(tensors[i].occurrence);
     if (!from_all) put_extent(extents, metadata_of(entry, occurrence));
     if (occurrence.group != nullptr && --occurrence.group->not_issued == 0) release(*occurrence.group);
     occurrence.stage = Stage::kSettled;

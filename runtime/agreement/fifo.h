@@ -28,6 +28,12 @@ class Fifo {
     close_gap();
     return item;
   }
+  /// Destroys the front item where it is, which saves the moves of `pop_front`.
+  void drop_front() {
+    if (head_ + 1 == items_.size()) return clear();
+    items_[head_++] = T();
+    close_gap();
+  }
   void clear() {
     items_.clear();
     head_ = 0;

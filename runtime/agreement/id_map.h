@@ -13,7 +13,7 @@ class IdMap {
  public:
   T* find(uint64_t id) const {
     if (slots_.empty()) return nullptr;
-    for (size_t at = home_of(id); slots_[at].id != 0; at = (at + 1) & mask()) {
+    for (size_t at = home_of(id); slots_[at].id != 0; at = (at + 1) & mask_) {
       if (slots_[at].id == id) return slots_[at].value;
     }
     return nullptr;
@@ -29,11 +29,11 @@ class IdMap {
   void erase(uint64_t id) {
     if (find(id) == nullptr) return;
     size_t hole = home_of(id);
-    while (slots_[hole].id != id) hole = (hole + 1) & mask();
+    while (slots_[hole].id != id) hole = (hole + 1) & mask_;
     --used_;
-    for (size_t at = (hole + 1) & mask(); slots_[at].id != 0; at = (at + 1) & mask()) {
+    for (size_t at = (hole + 1) & mask_; slots_[at].id != 0; at = (at + 1) & mask_) {
       const size_t home = home_of(slots_[at].id);
-      if (((at - home) & mask()) >= ((at - hole) & mask())) {
+      if (((at - home) & mask_) >= ((at - hole) & mask_)) {
         slots_[hole] = slots_[at];
         hole = at;
       }
@@ -47,21 +47,22 @@ class IdMap {
     uint64_t id = 0;
     T* value = nullptr;
   };
-  size_t mask() const { return slots_.size() - 1; }
-  size_t home_of(uint64_t id) const { return (((id >> 3) * 0x9e3779b97f4a7c15u >> 32 << 3) + (id & 7)) & mask(); }
+  size_t home_of(uint64_t id) const { return (((id >> 3) * 0x9e3779b97f4a7c15u >> 32 << 3) + (id & 7)) & mask_; }
   void place(Slot slot) {
     size_t at = home_of(slot.id);
-    while (slots_[at].id != 0) at = (at + 1) & mask();
+    while (slots_[at].id != 0) at = (at + 1) & mask_;
     slots_[at] = slot;
   }
   void grow() {
     std::vector<Slot> old(slots_.empty() ? 16 : slots_.size() * 2);
     old.swap(slots_);
+    mask_ = slots_.size() - 1;
     for (const Slot& slot : old) {
       if (slot.id != 0) place(slot);
     }
   }
   std::vector<Slot> slots_;
+  size_t mask_ = 0;  ///< one less than there are slots
   size_t used_ = 0;
 };
 

@@ -40,7 +40,7 @@ FuseKey::FuseKey(const Metadata& metadata, uint32_t absent_members, MemoryKind c
 
 void Planner::push(const FuseKey& key, const PlannedTensor& tensor) {
   ++waiting_;
-  add(Unit{orders_++, key, tensor, tensor.bytes, nullptr});
+  add(key, Unit{orders_++, tensor, tensor.bytes, nullptr});
 }
 
 /// A group is one unit: it leaves whole, at the position of its readiness.
@@ -53,17 +53,16 @@ void Planner::push_group(std::span<const FuseKey> keys, std::span<const PlannedT
   if (mixed) group->keys.assign(keys.begin(), keys.end());
   uint64_t bytes = 0;
   for (const PlannedTensor& tensor : tensors) bytes += tensor.bytes;
-  add(Unit{orders_++, keys.front(), tensors.front(), bytes, std::move(group)});
+  add(keys.front(), Unit{orders_++, tensors.front(), bytes, std::move(group)});
 }
 
-void Planner::add(Unit unit) {
+void Planner::add(const FuseKey& key, Unit unit) {
   if (barrier_) {
-    behind_.push_back(std::move(unit));
-  } else if (unit.key.kind == OpKind::kBarrier && unit.group == nullptr) {
-    barrier_ = std::move(unit);
+    behind_.push_back({key, std::move(unit)});
+  } else if (key.kind == OpKind::kBarrier && unit.group == nullptr) {
+    barrier_ = Held{key, std::move(unit)};
   } else {
-    Bucket& bucket = bucket_for(unit.key);
-    bucket.units.push_back(std::move(unit));
+    bucket_for(key).units.push_back(std::move(unit));
   }
 }
 
@@ -99,10 +98,10 @@ bool Planner::holds(const Unit& unit, uint64_t id, uint64_t occurrence) {
 /// with the first of its tensors, so the calls for its other tensors find nothing.
 void Planner::remove(uint64_t id, uint64_t occurrence) {
   const auto is_it = [&](const Unit& unit) { return holds(unit, id, occurrence); };
-  size_t removed = behind_.remove_if(is_it);
+  size_t removed = behind_.remove_if([&](const Held& held) { return is_it(held.unit); });
   for (Bucket& bucket : buckets_) removed += bucket.units.remove_if(is_it);
   waiting_ -= removed;
-  if (!barrier_ || !is_it(*barrier_)) return;
+  if (!barrier_ || !is_it(barrier_->unit)) return;
   --waiting_;
   barrier_.reset();
   release_behind();
@@ -110,7 +109,10 @@ void Planner::remove(uint64_t id, uint64_t occurrence) {
 
 /// Lets units behind the barrier go on, up to the next barrier.
 void Planner::release_behind() {
-  while (!behind_.empty() && !barrier_) add(behind_.pop_front());
+  while (!behind_.empty() && !barrier_) {
+    Held held = behind_.pop_front();
+    add(held.key, std::move(held.unit));
+  }
 }
 
 uint64_t Planner::limit_of(const FuseKey& key) const {
@@ -118,15 +120,15 @@ uint64_t Planner::limit_of(const FuseKey& key) const {
 }
 
 /// A group of several keys or above the threshold takes several batches: it is split, and fuses with nothing else.
-bool Planner::fits_one_batch(const Unit& unit) const {
+bool Planner::fits_one_batch(const FuseKey& key, const Unit& unit) const {
   if (unit.group == nullptr) return true;
-  return unit.group->keys.empty() && unit.key.kind != OpKind::kBarrier && unit.bytes <= threshold_ && threshold_ != 0 &&
+  return unit.group->keys.empty() && key.kind != OpKind::kBarrier && unit.bytes <= threshold_ && threshold_ != 0 &&
          unit.group->tensors.size() <= kMaxRequests;
 }
 
 /// Cuts a group into batches of one key each, in the group's order, none above the threshold unless a single tensor is.
 /// All of them belong to one cut, so the arbiter can refuse them together.
-void Planner::split(const Unit& unit, Cut& cut) const {
+void Planner::split(const FuseKey& key, const Unit& unit, Cut& cut) const {
   const Group& group = *unit.group;
   std::vector<bool> taken(group.tensors.size(), false);
   // One round for each key of the group; a round takes all tensors of the key of the first one that is left.
@@ -134,7 +136,7 @@ void Planner::split(const Unit& unit, Cut& cut) const {
     if (taken[first]) continue;
     uint64_t bytes = 0;
     size_t begin = cut.tensors.size();
-    const auto key_of = [&](size_t i) -> const FuseKey& { return group.keys.empty() ? unit.key : group.keys[i]; };
+    const auto key_of = [&](size_t i) -> const FuseKey& { return group.keys.empty() ? key : group.keys[i]; };
     for (size_t i = first; i < taken.size(); ++i) {
       if (taken[i] || key_of(i) != key_of(first)) continue;
       const size_t count = cut.tensors.size() - begin;
@@ -155,7 +157,7 @@ void Planner::split(const Unit& unit, Cut& cut) const {
 
 void Planner::take_barrier(Cut& cut) {
   --waiting_;
-  cut.tensors.push_back(barrier_->first);
+  cut.tensors.push_back(barrier_->unit.first);
   cut.ends.push_back(1);
   barrier_.reset();
   release_behind();
@@ -169,17 +171,19 @@ void Planner::next(Cut& cut) {
   // Barriers come only when the buckets are empty: everything ready before one leaves before it.
   if (bucket == nullptr) return take_barrier(cut);
   Fifo<Unit>& units = bucket->units;
-  if (!fits_one_batch(units.front())) {
-    split(units.pop_front(), cut);
+  if (!fits_one_batch(bucket->key, units.front())) {
+    split(bucket->key, units.front(), cut);
+    units.drop_front();
     --waiting_;
     return;
   }
   uint64_t bytes = 0;
-  while (!units.empty() && fits_one_batch(units.front())) {
+  const uint64_t limit = limit_of(bucket->key);
+  while (!units.empty() && fits_one_batch(bucket->key, units.front())) {
     const Unit& unit = units.front();
     // The first unit always fits, or a tensor above the threshold would never leave.
-    const bool full = threshold_ == 0 || bytes + unit.bytes > limit_of(unit.key) ||
-                      cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
+    const bool full =
+        threshold_ == 0 || bytes + unit.bytes > limit || cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
     if (!cut.tensors.empty() && full) break;
     bytes += unit.bytes;
     if (unit.group == nullptr) {
@@ -187,7 +191,7 @@ void Planner::next(Cut& cut) {
     } else {
       cut.tensors.insert(cut.tensors.end(), unit.group->tensors.begin(), unit.group->tensors.end());
     }
-    units.pop_front();
+    units.drop_front();
     --waiting_;
   }
   cut.ends.push_back(cut.tensors.size());

@@ -69,23 +69,27 @@ class Planner {
   };
   struct Unit {
     uint64_t order = 0;
-    FuseKey key;  ///< of the first tensor
     PlannedTensor first;
     uint64_t bytes = 0;
     std::unique_ptr<const Group> group;  ///< null: a single tensor
   };
+  /// A unit outside of a bucket.
+  struct Held {
+    FuseKey key;  ///< of the unit's first tensor
+    Unit unit;
+  };
   struct Bucket {
-    FuseKey key;
+    FuseKey key;  ///< of the first tensor of each unit
     Fifo<Unit> units;
   };
-  void add(Unit unit);
+  void add(const FuseKey& key, Unit unit);
   Bucket& bucket_for(const FuseKey& key);
   Bucket* oldest();
   static size_t size_of_unit(const Unit& unit) { return unit.group == nullptr ? 1 : unit.group->tensors.size(); }
   static bool holds(const Unit& unit, uint64_t id, uint64_t occurrence);
-  bool fits_one_batch(const Unit& unit) const;
+  bool fits_one_batch(const FuseKey& key, const Unit& unit) const;
   uint64_t limit_of(const FuseKey& key) const;
-  void split(const Unit& unit, Cut& cut) const;
+  void split(const FuseKey& key, const Unit& unit, Cut& cut) const;
   void take_barrier(Cut& cut);
   void release_behind();
 
@@ -93,8 +97,8 @@ class Planner {
   uint64_t orders_ = 0;
   size_t waiting_ = 0;
   std::vector<Bucket> buckets_;
-  std::optional<Unit> barrier_;
-  Fifo<Unit> behind_;  ///< what became ready after the barrier
+  std::optional<Held> barrier_;
+  Fifo<Held> behind_;  ///< what became ready after the barrier
 };
 
 }  // namespace rueda::core
