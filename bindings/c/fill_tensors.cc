@@ -49,7 +49,7 @@ Result<std::string_view> interned_name(const Engine& engine, const rueda_op_opti
 
 /// Sets the name of a tensor: that of the group's list; else `given`, in a group with the tensor's index behind it;
 /// else none. `given` may be null.
-Status set_name(const OperationCall& call, const char* given, size_t index, std::string& name) {
+Status set_name(const OperationCall& call, const char* given, size_t index, TensorName& name) {
   if (call.names != nullptr) {
     if (call.names[index] == nullptr) return wrong(fmt::format("names[{}] is NULL", index));
     name = call.names[index];

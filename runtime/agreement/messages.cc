@@ -370,7 +370,7 @@ void ProposalWriter::cached(uint64_t id, uint32_t number, const Metadata& metada
   if (number == kNoMetadata) put_metadata(writer, metadata);
 }
 
-void ProposalWriter::full(SetId set, const std::string& name, const Metadata& metadata) {
+void ProposalWriter::full(SetId set, std::string_view name, const Metadata& metadata) {
   end_run();
   WireWriter& writer = frames_.reserve(kMaxRecordBytes, 1);
   writer.varint((uint64_t{set} << 4 | static_cast<uint64_t>(ProposalKind::kFull)) << 2 | 3);

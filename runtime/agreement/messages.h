@@ -141,7 +141,7 @@ class ProposalWriter {
   void cached(uint64_t id);
   /// The same with metadata number `number`, or with `metadata` in full if `number` is kNoMetadata.
   void cached(uint64_t id, uint32_t number, const Metadata& metadata);
-  void full(SetId set, const std::string& name, const Metadata& metadata);
+  void full(SetId set, std::string_view name, const Metadata& metadata);
   /// Begins another record; the caller writes the rest, at most `bytes`.
   WireWriter& record(SetId set, ProposalKind kind, size_t bytes = kMaxRecordBytes);
   std::vector<std::byte> take();

@@ -76,10 +76,10 @@ std::string Participant::State::rank_name(int rank) const { return rank_ranges({
 
 /// The sentence of an operation that fails because its set is over. It says what ended the set, what needed the set,
 /// and, if steps seem to be uneven, what to do about that.
-Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) const {
+Status Participant::State::needs(const Set& set, std::string_view name, OpKind kind) const {
   std::string why = set.over.sentence() + "; " + name_of(kind);
   if (!name.empty()) {
-    why += " \"" + name + "\"";
+    why.append(" \"").append(name).append("\"");
   } else if (kind != OpKind::kJoin) {
     why += " without a name";
   }
@@ -94,7 +94,7 @@ Status Participant::State::needs(const Set& set, const std::string& name, OpKind
 }
 
 /// Whether the key has had a verdict. Then a rank that left has run fewer steps, and a join is what the user wants.
-bool Participant::State::ran_before(const Set& set, const std::string& name, OpKind kind) {
+bool Participant::State::ran_before(const Set& set, std::string_view name, OpKind kind) {
   if (kind == OpKind::kJoin) return false;
   if (name.empty()) return set.unnamed[static_cast<size_t>(kind)].floor > 0;
   const auto known = set.named.find(name);
@@ -112,7 +112,7 @@ Status Participant::State::refusal(std::span<const Request> requests) {
         request.metadata.group_size != (grouped ? requests.size() : 0) ||
         request.metadata.group_hash != first.metadata.group_hash || requests.size() > kMaxGroupSize) {
       return {Code::kInvalidArgument, "a group of " + std::to_string(requests.size()) +
-                                          " tensors is not one group: \"" + request.name +
+                                          " tensors is not one group: \"" + request.name.str() +
                                           "\" differs in set, group or size"};
     }
     if (const std::string why = why_not_valid(request); !why.empty()) return {Code::kInvalidArgument, why};

@@ -24,13 +24,14 @@ bool from_any(const Request& request) { return request.metadata.root < 0; }
 bool Participant::State::hold_receive(const Request& request) {
   const bool single = request.metadata.kind == OpKind::kSend && request.group == 0;
   if (!single || request.metadata.root == config.rank) return false;
+  const std::string name = request.name.str();
   if (!from_any(request)) {
-    const auto known = receives.find(request.name);
+    const auto known = receives.find(name);
     if (known == receives.end() || !concerns(known->second, request.metadata.root)) return false;
   }
-  Receives& own = receives[request.name];
+  Receives& own = receives[name];
   own.waiting.push_back(request);
-  if (own.waiting.size() == 1) advance(request.name);
+  if (own.waiting.size() == 1) advance(name);
   return true;
 }
 

@@ -130,9 +130,9 @@ struct Participant::State {
   void level(std::span<const uint64_t> ids, uint64_t failure);
   void join(Set& set, uint64_t ticket);
   void ask_abandon(const Key& key, const Operation& operation, const std::string& sentence);
-  Status needs(const Set& set, const std::string& name, OpKind kind) const;
+  Status needs(const Set& set, std::string_view name, OpKind kind) const;
   /// Whether an occurrence of the key has its verdict, as far as this rank remembers.
-  static bool ran_before(const Set& set, const std::string& name, OpKind kind);
+  static bool ran_before(const Set& set, std::string_view name, OpKind kind);
 
   // Each takes one record of a verdict frame and returns false if it breaks the protocol.
   bool take_verdict(WireReader& reader);

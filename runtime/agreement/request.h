@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "runtime/agreement/tensor_name.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/extents.h"
 
@@ -57,7 +58,7 @@ struct Metadata {
 struct Request {
   uint64_t ticket = 0;
   SetId set = kGlobalSet;
-  std::string name;  ///< empty: keyed by (set, kind) and call order
+  TensorName name;  ///< empty: keyed by (set, kind) and call order
   Metadata metadata;
   uint64_t group = 0;  ///< this rank's number of the group instance, 0: none; members are submitted together
   /// This rank's own number for the name, which saves the look-up; 0: none.

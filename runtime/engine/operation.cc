@@ -19,7 +19,7 @@ namespace rueda::core {
 std::string describe(const TensorPart& tensor) {
   const Request& request = tensor.request;
   std::string text = name_of(request.metadata.kind);
-  if (!request.name.empty()) text += " \"" + request.name + "\"";
+  if (!request.name.empty()) text += " \"" + request.name.str() + "\"";
   return text;
 }
 

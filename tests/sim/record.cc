@@ -233,7 +233,7 @@ std::string check_sequence(const Job& job, const RankRecord& record) {
 
 std::string key_of(const core::Request& request) {
   return std::to_string(request.set) + "/" +
-         (request.name.empty() ? std::string("#") + core::name_of(request.metadata.kind) : request.name);
+         (request.name.empty() ? std::string("#") + core::name_of(request.metadata.kind) : request.name.str());
 }
 
 bool is_joined(const RankRecord& record, core::SetId set) {

@@ -27,7 +27,7 @@ bool Simulation::hold(size_t rank, uint64_t ticket) {
   Ticket& self = records_[rank].tickets[ticket];
   const core::Request& request = self.request;
   const bool receives = request.metadata.kind == core::OpKind::kSend && request.metadata.root != static_cast<int>(rank);
-  auto& waiting = ranks_[rank].receives[request.name];
+  auto& waiting = ranks_[rank].receives[request.name.str()];
   if (!receives || (waiting.empty() && !from_any(request))) return false;
   self.held = true;
   waiting.push_back(ticket);
@@ -45,7 +45,7 @@ void Simulation::release(size_t rank, const std::string& name) {
 
 void Simulation::bind(size_t rank, const core::SourceEvent& event) {
   Ticket& ticket = records_[rank].tickets[event.ticket];
-  auto& waiting = ranks_[rank].receives[ticket.request.name];
+  auto& waiting = ranks_[rank].receives[ticket.request.name.str()];
   if (waiting.empty() || waiting.front() != event.ticket)
     return fail("a receive that was not the next one has a source");
   say(rank, "ticket " + std::to_string(event.ticket) + " is from rank " + std::to_string(event.source));
@@ -58,14 +58,14 @@ void Simulation::bind(size_t rank, const core::SourceEvent& event) {
   const auto found = sent.find(key);
   if (found == sent.end() || found->second <= records_[rank].submitted[key]) fail(key + ": a source without a message");
   number(rank, event.ticket);
-  release(rank, ticket.request.name);
+  release(rank, ticket.request.name.str());
 }
 
 /// A receive has failed. If it was not proposed, it never had a number among the occurrences of its key.
 void Simulation::drop_receive(size_t rank, uint64_t ticket) {
   const auto known = records_[rank].tickets.find(ticket);
   if (known == records_[rank].tickets.end() || !known->second.held) return;
-  const std::string name = known->second.request.name;
+  const std::string name = known->second.request.name.str();
   auto& waiting = ranks_[rank].receives[name];
   const bool first = waiting.front() == ticket;
   std::erase(waiting, ticket);
