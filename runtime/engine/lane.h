@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/engine/absent_input.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/executor.h"
@@ -108,7 +108,7 @@ class Lane {
   const ThreadSetup setup_;
   std::unique_ptr<Batch> inline_ RUEDA_GUARDED_BY(baton_holder);
 
-  mutable Mutex mutex_;
+  mutable FastMutex mutex_;
   mutable Condition changed_;
   std::deque<std::unique_ptr<Batch>> queue_ RUEDA_GUARDED_BY(mutex_);
   bool token_taken_ RUEDA_GUARDED_BY(mutex_) = false;

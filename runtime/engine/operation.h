@@ -11,7 +11,7 @@
 
 #include "runtime/agreement/request.h"
 #include "runtime/base/deadline.h"
-#include "runtime/base/mutex.h"
+#include "runtime/base/fast_mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/device.h"
@@ -190,10 +190,10 @@ class Operation {
   std::vector<Output> outputs_;
   std::atomic<size_t> remaining_;
   std::atomic<size_t> to_launch_;
-  Mutex marks_mutex_;
+  FastMutex marks_mutex_;
   /// One for each batch that is launched and not finished.
   std::vector<std::shared_ptr<const DeviceMark>> marks_ RUEDA_GUARDED_BY(marks_mutex_);
-  Mutex failure_mutex_;
+  FastMutex failure_mutex_;
   Status status_;                          ///< under failure_mutex_ until done, then constant
   std::atomic<uint32_t> state_{kPending};  ///< a futex word
   std::atomic<uint32_t> sleepers_{0};
