@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "runtime/base/ticks.h"
 
 namespace rueda::core {
@@ -17,14 +19,20 @@ constexpr uint64_t kTicksOfLooks = 4000;  // one to four microseconds
 }  // namespace
 
 void FutexMutex::wait_and_take() {
+  const int before = errno;
   for (const uint64_t began = ticks(); ticks() - began < kTicksOfLooks;) {
     if (word_.load(std::memory_order_relaxed) == kFree && take()) return;
   }
   while (word_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
     ::syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kAwaited, nullptr, nullptr, 0);
   }
+  errno = before;
 }
 
-void FutexMutex::wake_one() { ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+void FutexMutex::wake_one() {
+  const int before = errno;
+  ::syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  errno = before;
+}
 
 }  // namespace rueda::core

@@ -7,11 +7,11 @@
 
 namespace rueda::core {
 
-/// A mutex of one futex word, for locks that each operation takes and holds for less than a microsecond. Taking it and
-/// giving it back are one instruction each that locks memory, inline, as long as no two threads want it at once;
+/// A mutex of one futex word, for locks that each operation takes and usually holds for less than a microsecond. Taking
+/// it and giving it back are one instruction each that locks memory, inline, as long as no two threads want it at once;
 /// glibc's mutex takes sixty instructions in two calls. The steps are those of Drepper, Futexes Are Tricky, section 5.
 /// A thread that finds it taken looks again for some microseconds before it sleeps. Memory that held one may be freed
-/// as soon as the last thread has taken and given it back.
+/// as soon as the last thread has taken and given it back. errno stays as it is.
 class RUEDA_CAPABILITY("mutex") FutexMutex {
  public:
   FutexMutex() = default;

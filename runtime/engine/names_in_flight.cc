@@ -26,7 +26,7 @@ size_t first_of_name(std::span<const TensorPart> tensors, size_t index) {
 /// The sentence tells a name that comes twice in one group from a name that another operation has.
 Status refuse(std::span<const TensorPart> tensors, size_t index) {
   const Request& request = tensors[index].request;
-  const std::string what = fmt::format("{} \"{}\"", name_of(request.metadata.kind), request.name);
+  const std::string what = fmt::format("{} \"{}\"", name_of(request.metadata.kind), request.name.view());
   const size_t twin = first_of_name(tensors, index);
   if (twin != index) {
     return {Code::kInvalidArgument,

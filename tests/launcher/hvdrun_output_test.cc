@@ -13,8 +13,6 @@
 using namespace rueda::core::launcher;
 using Lines = std::vector<std::string>;
 
-namespace {}  // namespace
-
 TEST_CASE("each rank's lines arrive whole and in order, however they are written") {
   HvdrunProcess run(
       {"-np", "2", "sh", "-c",

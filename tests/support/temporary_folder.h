@@ -31,8 +31,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// Returns the text of a file, or what could be read of it; empty if it cannot be opened. Never throws, also if the
-/// file belongs to a process that ends meanwhile.
+/// Returns the text of a file, or what could be read of it; empty if it cannot be opened. Throws nothing if the file
+/// belongs to a process that ends meanwhile.
 inline std::string text_of(const std::string& path) {
   const std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

@@ -1,11 +1,17 @@
 // Threads that want one mutex at once: each of their steps counts once, and none sleeps for ever.
 #include "runtime/base/fast_mutex.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "runtime/base/file_text.h"
 #include "tests/support/scale.h"
 
 namespace rueda::core {
@@ -31,17 +37,30 @@ TEST_CASE("a futex mutex is held by one thread at a time") {
   CHECK(count == kThreads * steps);
 }
 
+/// Returns once the thread sleeps: `123 (a name) S ...` in its file of /proc.
+void await_sleep(pid_t thread) {
+  const std::string file = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  while (file_text(file).find(") S ") == std::string::npos) std::this_thread::yield();
+}
+
 TEST_CASE("threads that sleep for a futex mutex get it one after the other") {
   FutexMutex mutex;
   std::atomic<int> got{0};
+  std::array<std::atomic<pid_t>, 3> sleepers{};
   std::vector<std::thread> threads;
   mutex.lock();
   CHECK_FALSE(mutex.try_lock());
-  for (int i = 0; i < 3; ++i) {
+  for (auto& sleeper : sleepers) {
     threads.emplace_back([&] {
+      sleeper = ::gettid();
+      errno = 0;
       const MutexLock lock(mutex);
-      ++got;
+      if (errno == 0) ++got;
     });
+  }
+  for (const auto& sleeper : sleepers) {
+    while (sleeper == 0) std::this_thread::yield();
+    await_sleep(sleeper);
   }
   CHECK(got == 0);
   mutex.unlock();
