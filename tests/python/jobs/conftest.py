@@ -11,6 +11,10 @@ import rueda
 HVDRUN = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: of scripts/long-tests")
+
+
 class Ended:
     """A job that has ended."""
 

@@ -87,6 +87,7 @@ def test_the_synthetic_benchmark_reports_in_the_usual_form():
     assert re.fullmatch(r"Total img/sec on 2 rank\(s\): [\d.]+ \+-[\d.]+", lines[-1])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"), reason="torch.distributed does not find the backend")
 def test_the_comparison_with_pytorch_prints_ratios_and_serves_horovod_too():
     small = ["--shrink", "64", "--rounds", "1", "--seconds", "0.001"]
