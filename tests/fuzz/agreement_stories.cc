@@ -15,10 +15,10 @@ using namespace rueda::core;
 constexpr SetId kMade = 2;  ///< both ranks' number for the set that they ask for
 
 /// A tensor of two ranks: they differ in nothing unless a story says so.
-Request tensor(size_t phase, uint64_t ticket, std::string name, OpKind kind = OpKind::kAllreduce) {
+Request tensor(size_t phase, uint64_t ticket, std::string_view name, OpKind kind = OpKind::kAllreduce) {
   Request request;
   request.ticket = 100 * (phase + 1) + ticket;
-  request.name = std::move(name);
+  request.name = name;
   request.metadata.kind = kind;
   request.metadata.shape = {4, 2};
   return request;

@@ -39,9 +39,9 @@ class World {
   std::vector<Event>& seen(int rank) { return events[static_cast<size_t>(rank)]; }
 
   /// A float tensor of the global set.
-  static Request tensor(std::string name, const Extents& shape = {4}) {
+  static Request tensor(std::string_view name, const Extents& shape = {4}) {
     Request request;
-    request.name = std::move(name);
+    request.name = name;
     request.metadata.shape = shape;
     return request;
   }

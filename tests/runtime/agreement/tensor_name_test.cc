@@ -3,6 +3,8 @@
 #include "runtime/agreement/tensor_name.h"
 
 #include <catch2/catch.hpp>
+#include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +16,9 @@ namespace {
 
 std::vector<std::string> texts() {
   std::vector<std::string> all{""};
-  for (const size_t length : {1, 15, 16, 38, 39, 40, 1024})
+  for (const size_t length : std::initializer_list<size_t>{1, 15, 16, 38, 39, 40, 1024}) {
     all.emplace_back(length, static_cast<char>('a' + length % 26));
+  }
   all.emplace_back("a\0b", 3);
   return all;
 }
@@ -36,7 +39,8 @@ TEST_CASE("a tensor's name is the text it was made of, whatever it was before") 
       CHECK(moved.view() == text);
       copied = before;  // after a move it takes a name again
       CHECK(copied.str() == before);
-      CHECK(TensorName(std::move(text_of_copy)) == text);
+      const TensorName last(std::move(text_of_copy));
+      CHECK(last == text);
     }
   }
 }
