@@ -10,8 +10,8 @@
 namespace rueda::core {
 
 /// The name of a tensor. A name of at most 39 bytes lies inside, so that an operation with such a name allocates
-/// nothing for it: std::string has room for 15, and names of layers are longer. Immutable but for assignment, so the
-/// text of a name that stays where it is stays where it is, too.
+/// nothing for it: std::string has room for 15, and names of layers are longer. The text keeps its address until the
+/// name is assigned, moved or destroyed.
 class TensorName {
  public:
   TensorName() = default;
