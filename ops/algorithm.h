@@ -27,6 +27,9 @@ struct Algorithm {
   /// The kind of device (rueda_tensor.device) in whose memory it can work itself, orders itself after `call.device`'s
   /// marks and leaves its own. With tensors of other devices it works on the host, on copies (ops/staging.h).
   int32_t device = -1;
+  /// Null unless the algorithm can use an input that a rank has shown before the batch is agreed: shows it. The call's
+  /// stamp is a guess, and its batch may be another one or none. Never blocks.
+  void (*show_early)(const Call& call, Mesh& mesh) = nullptr;
 };
 
 /// All algorithms of this build, the same on every rank; an index in it is `AlgorithmChoice::algorithm`. A data plane

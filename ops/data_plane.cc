@@ -113,6 +113,12 @@ Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& stat
   return table_[call.choice.algorithm].step(call, mesh, state);
 }
 
+void DataPlane::show_early(const Call& call, Mesh& mesh) {
+  if (!runs_inline(call.choice)) return;
+  const Algorithm& algorithm = table_[call.choice.algorithm];
+  if (algorithm.show_early != nullptr) algorithm.show_early(call, mesh);
+}
+
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
   mesh.spin_for(spin_of(call.choice));
   if (mesh.has_channels()) mesh.channels().use_sockets(call.choice.sockets);

@@ -33,6 +33,7 @@ class DataPlane : public Executor {
   const char* algorithm_name(uint8_t algorithm) const override;
   Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) override;
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
+  void show_early(const Call& call, Mesh& mesh) override;
   void abort_devices() override;
   Status check_devices() override;
   void forget(SetId set) override;

@@ -91,17 +91,29 @@ bool LaneView::all_seen(Word word, uint64_t value) {
   return true;
 }
 
+/// Equal stamps are enough: a peer does not reuse either line before this rank is done with it. A peer that knew the
+/// stamp, or had the batch, has left all earlier ones.
+const std::byte* LaneView::tiny_input(int index) const {
+  if (shown_early(index)) return early(index).payload;
+  return tiny(index).stamp.load() == value(0) ? tiny(index).payload : nullptr;
+}
+
 bool LaneView::all_tiny_seen() {
   for (int i = 0; i < size(); ++i) {
     if (i == index()) continue;
-    // Equal is enough: a peer does not reuse the line before this rank is done with it.
-    if (tiny(i).stamp.load() != value(0)) {
+    if (tiny_input(i) == nullptr) {
       mesh_.waits_for(rank_of(i));
       return false;
     }
     note_arrival(mesh_.ledger().seen(rank_of(i)), call_.stamp);
   }
   return true;
+}
+
+/// Members of this batch look at stamp and key of the line, and those of the other one never will: the stamp is taken.
+void LaneView::claim_wrong_guess() {
+  if (call_.key == 0 || early(index()).stamp.load(std::memory_order_relaxed) != value(0)) return;
+  claim(Area::kEarly, tiny_slot(), value(0));
 }
 
 bool LaneView::free(Area area, int slot) {

@@ -29,6 +29,8 @@ class LaneView {
   /// The slot of a chunk, the same on all ranks; batches that follow each other do not start in the same one.
   int slot(int64_t chunk) const;
   TinyLine& tiny(int index) const { return mesh_.words(rank_of(index)).tiny[call_.stamp & 1]; }
+  EarlyLine& early(int index) const { return mesh_.words(rank_of(index)).early[call_.stamp & 1]; }
+  /// The slot of either line.
   int tiny_slot() const { return static_cast<int>(call_.stamp & 1); }
   /// Member `index`'s areas for a chunk.
   std::byte* input(int index, int64_t chunk) const { return mesh_.input(rank_of(index), slot(chunk)); }
@@ -42,7 +44,17 @@ class LaneView {
   /// Whether member `index` has published at least `value`.
   bool seen(int index, Word word, uint64_t value);
   bool all_seen(Word word, uint64_t value);
+  /// Whether all other members have shown their inputs to a batch of up to kTinyBytes.
   bool all_tiny_seen();
+  /// The input of member `index` to a batch of up to kTinyBytes: in its early line or its tiny one. Returns null if it
+  /// is in neither yet.
+  const std::byte* tiny_input(int index) const;
+  /// Whether member `index` has shown its input to this batch in its early line.
+  bool shown_early(int index) const {
+    return call_.key != 0 && early(index).stamp.load() == value(0) && early(index).key == call_.key;
+  }
+  /// If the own early line was meant for another batch with this stamp, its readers are the members of this one.
+  void claim_wrong_guess();
   /// Whether no peer reads the area any more.
   bool free(Area area, int slot);
   /// From now until `value` the area belongs to the other members.

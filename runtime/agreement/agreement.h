@@ -30,7 +30,9 @@ struct BatchEvent {
   uint64_t number = 0;     ///< batch number within the set, from 0
   uint64_t stamp = 0;      ///< first of its stamps, growing over all sets
   AlgorithmChoice choice;
-  Metadata metadata;              ///< shape is that of the first tensor
+  uint64_t key = 0;   ///< the same on all ranks: id of its only operation's key; 0 if it has several, or if not all
+                      ///< members contribute
+  Metadata metadata;  ///< shape is that of the first tensor
   std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order; kNoTicket if it has joined
   int contributors = 0;           ///< number of members that contribute to each operation; 0: all
   std::vector<int64_t> counts;    ///< elements of each operation; empty if all members contribute
@@ -113,7 +115,10 @@ class Participant {
   ///
   /// A request of kind kSend without a root comes alone: this rank receives from any other member of the set, and a
   /// SourceEvent names the sender once it is known. Receives of one name outside groups keep their order.
-  void submit(std::span<const Request> requests);
+  ///
+  /// Returns the id of the request's key if it was proposed by that alone, so that its metadata are those that all
+  /// ranks know; 0 if it was not, if it has failed already, or for a group.
+  uint64_t submit(std::span<const Request> requests);
   /// Asks for a process set of `ranks` (ascending, at least one) under `number`, which this rank never used before.
   /// Requests for the set may follow at once; they wait until rank 0 has matched the lists of all members. Members
   /// match by `name`, or by the list if the name is empty, and by their order of asking. A name stands for one list of

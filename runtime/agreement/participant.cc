@@ -136,7 +136,10 @@ void Participant::State::encode(Key& key, const Request& request) {
   if (key.id == 0) return proposals.full(key.set->id, request.name, request.metadata);
   // Compared by content: the caller's metadata carries no number.
   const MetadataTable& table = key.set->metadata;
-  if (key.home != kNoMetadata && table.at(key.home) == request.metadata) return proposals.cached(key.id);
+  if (key.home != kNoMetadata && table.at(key.home) == request.metadata) {
+    by_id_alone = key.id;
+    return proposals.cached(key.id);
+  }
   proposals.cached(key.id, table.find(request.metadata), request.metadata);
 }
 
@@ -159,6 +162,7 @@ void Participant::State::propose(Set& set, const Request& request) {
     key.pending.push_back({request.ticket, occurrence, request.metadata.kind, request.group != 0});
     return;
   }
+  by_id_alone = 0;
   pay(set, *owed, request.group != 0);
   events.push_back(ErrorEvent{{request.ticket}, std::move(owed->status)});
   key.owed.erase(owed);
@@ -218,19 +222,21 @@ void Participant::State::join(Set& set, uint64_t ticket) {
 Participant::Participant(const AgreementConfig& config) : state_(std::make_unique<State>(config)) {}
 Participant::~Participant() = default;
 
-void Participant::submit(std::span<const Request> requests) {
-  if (requests.empty()) return;
+uint64_t Participant::submit(std::span<const Request> requests) {
+  if (requests.empty()) return 0;
   if (Status why = state_->refusal(requests); !why.ok()) {
     ErrorEvent refused{{}, std::move(why)};
     for (const Request& request : requests) refused.tickets.push_back(request.ticket);
     state_->events.push_back(std::move(refused));
-    return;
+    return 0;
   }
-  if (state_->hold_receive(requests.front())) return;
+  if (state_->hold_receive(requests.front())) return 0;
   State::Set& set = *state_->find_number(requests.front().set);
   // Now and not with the proposal: a set that is still to be made refuses later requests as well.
   if (requests.front().metadata.kind == OpKind::kJoin) set.joined = true;
+  state_->by_id_alone = 0;
   state_->enter(set, requests);
+  return requests.front().group == 0 && requests.size() == 1 ? state_->by_id_alone : 0;
 }
 
 void Participant::State::enter(Set& set, std::span<const Request> requests) {

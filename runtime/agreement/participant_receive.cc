@@ -145,6 +145,7 @@ bool Participant::State::take_batch(WireReader& reader) {
   if (!reader.ok() || set == nullptr || number > set->metadata.size() || operations.empty()) return false;
   if (number != 0) batch.metadata = set->metadata.at(static_cast<uint32_t>(number - 1));
   if (batch.contributors != 0 && !take_extents(reader, batch)) return false;
+  if (operations.size() == 1 && batch.contributors == 0) batch.key = operations.front().id;
   batch.set = set->id;
   batch.number = set->batches++;
   batch.tickets.reserve(operations.size());

@@ -206,6 +206,7 @@ struct Participant::State {
   bool leaving = false;
   bool freed = false;  ///< since the last frame, something that had waited was proposed, or rank 0 was asked
   ProposalCounts counts;
+  uint64_t by_id_alone = 0;  ///< id of the latest key that was proposed by it alone
 };
 
 template <typename Visit>

@@ -100,10 +100,10 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
     tuning_ = std::make_unique<Tuning>(plan_.settings, *executor_, tune_facts(), task_thread_);
   }
   const AgreementConfig config = agreement_config();
-  turn_ = std::make_unique<Turn>(
-      Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
-                  control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
-                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_, trial_times_});
+  turn_ = std::make_unique<Turn>(Turn::Parts{
+      config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(), control_upstream(plan_),
+      relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_, *executor_, *this, signals_, abort_,
+      recorder_, answers_, timeline_, trial_times_, plan_.settings.early_inputs && plan_.local_size() > 1});
   coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
       plan_, formation_, std::move(verdicts), std::move(dumps), faults_, abort_, baton_, lanes_, timeline_, *this});
 }

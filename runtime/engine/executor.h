@@ -66,11 +66,22 @@ struct Call {
   int64_t count = 0;  ///< elements of all slices together
   AlgorithmChoice choice;
   uint64_t stamp = 0;  ///< first of the batch's stamps; chunk k uses stamp + k
+  uint64_t key = 0;    ///< of a batch of one tensor from all members: what agreement calls it, equal on all; else 0
   const Team* team = nullptr;
   Arrivals* arrivals = nullptr;  ///< of a batch that exchanges rows
   PhaseLog* phases = nullptr;    ///< notes a timeline's phases; null if none is recorded
   DeviceCall* device = nullptr;  ///< of a batch in the memory of a device; null for host memory
 };
+
+/// Copies into `call` what agreement has made equal on all ranks: kind, dtype, operator, codec, scales.
+inline void describe(const Metadata& metadata, Call& call) {
+  call.kind = metadata.kind;
+  call.dtype = metadata.dtype;
+  call.op = metadata.op;
+  call.codec = metadata.codec;
+  call.prescale = metadata.prescale;
+  call.postscale = metadata.postscale;
+}
 
 /// What is left of a resumable inline call between two turns. Cleared by the engine before the first step.
 struct StepState {
@@ -103,6 +114,10 @@ class Executor {
   /// itself, and leaves the mark behind that work in `call.device->finished`. If it returns kPeerLost or kTimeout, the
   /// mesh is unusable and the epoch is over.
   virtual Status run(const Call& call, Mesh& mesh, Deadline deadline) = 0;
+  /// Shows peers this rank's input to a batch that is yet to be agreed, if the algorithm of `call.choice` has a place
+  /// for it. The stamp is a guess. Never blocks. The lane is idle, and only the
+  /// caller can give it a batch.
+  virtual void show_early(const Call& /*call*/, Mesh& /*mesh*/) {}
   /// The epoch has ended badly: what was launched on devices ends soon. Any thread; does not block.
   virtual void abort_devices() {}
   /// Returns why what was launched on devices will not end by itself, if a device's library knows of it; else ok. Any

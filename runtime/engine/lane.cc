@@ -4,8 +4,9 @@
 //                                                            └▶ hand_over: back to the front of the queue
 //     submit, anything else ───────────▶ queue ─▶ the thread takes the token, runs the batch, releases
 //
-// The token is `token_taken_`. Its holder alone touches the mesh. Only the turn holds it without running code, while
-// its inline batch waits for peers between two turns; so the turn may not rest with it and hands over first.
+// The token is `token_taken_`. Its holder alone touches the mesh, but for early lines, which are the baton's holder's.
+// Only the turn holds it without running code, while its inline batch waits for peers between two turns; so the turn
+// may not rest with it and hands over first.
 #include "runtime/engine/lane.h"
 
 #include "runtime/base/float_mode.h"
@@ -46,6 +47,22 @@ void Lane::submit(std::unique_ptr<Batch>&& batch) {
     queue_.push_back(std::move(batch));
   }
   if (inline_ == nullptr) look_at_queue();  // else the turn has the token, and its end looks
+}
+
+/// An idle lane stays idle meanwhile: only the baton's holder submits.
+void Lane::show_early(const Call& call) {
+  {
+    MutexLock lock(mutex_);
+    if (!queue_.empty() || token_taken_) return;
+  }
+  const FloatMode mode;
+  executor_.show_early(call, *mesh_);
+}
+
+/// The line may hold a later input by now, which then stays.
+void Lane::hide_early(uint64_t stamp) {
+  uint64_t shown = stamp + 1;
+  mesh_->words(mesh_->rank()).early[stamp & 1].stamp.compare_exchange_strong(shown, 0);
 }
 
 bool Lane::step_inline() {

@@ -74,6 +74,11 @@ class Lane {
   /// Queues a batch, or makes it the turn's inline batch. If it throws for lack of memory, and `batch` is not null, the
   /// batch stays the caller's.
   void submit(std::unique_ptr<Batch>&& batch) RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
+  /// See `Executor::show_early`. Does nothing if a batch is queued or runs.
+  void show_early(const Call& call) RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
+  /// Takes back what was shown for the batch with this stamp, whether the lane is idle or not. No rank takes it
+  /// meanwhile: its operation has failed, and this rank has yet to propose the tensor again.
+  void hide_early(uint64_t stamp) RUEDA_ON(baton_holder);
   /// Moves the turn's inline batch on; true if it finished.
   bool step_inline() RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
   bool has_inline() const RUEDA_ON(baton_holder) { return inline_ != nullptr; }

@@ -28,6 +28,8 @@ struct TeamState {
   /// When its latest batch ended: a later one cannot have run before.
   std::atomic<SteadyClock::time_point> ended{SteadyClock::time_point()};
   uint64_t reported RUEDA_GUARDED_BY(baton_holder) = 0;  ///< what agreement was told of `credits`
+  /// How the set's latest batch runs, if it has one tensor: the next one will probably run so, too.
+  std::optional<AlgorithmChoice> latest RUEDA_GUARDED_BY(baton_holder);
 };
 
 /// The sets of an epoch that this rank belongs to, by the ids that rank 0 gave and by this rank's own numbers. The

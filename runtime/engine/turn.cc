@@ -126,7 +126,7 @@ void Turn::submit(std::shared_ptr<Operation> taken) {
     proposed_.push_back(&tensor);
     tensor.request.ticket = reinterpret_cast<uint64_t>(&tensor);
   }
-  const TeamState* team = parts_.teams.find_number(operation.set());
+  TeamState* const team = parts_.teams.find_number(operation.set());
   const Metadata& first = operation.tensors().front().request.metadata;
   // A proposal need not ring if the upstream rank is a member of the set: nothing is agreed before that rank submits
   // the operation itself, and then it looks. It must ring if that rank is not a member, if the set is not known here
@@ -136,7 +136,8 @@ void Turn::submit(std::shared_ptr<Operation> taken) {
   // One tensor outside a group goes as it is: copying requests would cost an allocation on the shortest way.
   const std::span<const TensorPart> tensors = operation.tensors();
   if (tensors.size() == 1 && tensors.front().request.group == 0) {
-    participant_.submit({&tensors.front().request, 1});
+    const uint64_t key = participant_.submit({&tensors.front().request, 1});
+    if (key != 0 && team != nullptr) show_early(operation.tensors().front(), *team, key);
   } else {
     requests_.clear();
     for (const TensorPart& tensor : tensors) requests_.push_back(tensor.request);

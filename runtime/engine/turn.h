@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/agreement/agreement.h"
+#include "runtime/agreement/early_guess.h"
 #include "runtime/agreement/relay.h"
 #include "runtime/base/abort.h"
 #include "runtime/engine/baton.h"
@@ -72,6 +73,7 @@ class Turn {
     Answers& answers;
     Timeline& timeline;
     TrialTimes& trial_times;
+    bool early_inputs = false;  ///< see turn_early.cc
   };
   explicit Turn(Parts parts);
   ~Turn();
@@ -154,6 +156,10 @@ class Turn {
   bool tells_peers() const RUEDA_ON(baton_holder);
   void tell_peers(const Status& why) RUEDA_ON(baton_holder);
   void append_taken() RUEDA_ON(baton_holder);
+  // turn_early.cc: inputs that peers see before their batch is agreed
+  void show_early(TensorPart& tensor, TeamState& team, uint64_t key) RUEDA_ON(baton_holder);
+  void note_latest(const BatchEvent& event, TeamState& team) RUEDA_ON(baton_holder);
+  void hide_early(uint64_t ticket) RUEDA_ON(baton_holder);
   void append(std::shared_ptr<Operation> operation) RUEDA_ON(baton_holder);
   void link(TensorPart& tensor) RUEDA_ON(baton_holder);
   void unlink(TensorPart& tensor) RUEDA_ON(baton_holder);
@@ -175,6 +181,8 @@ class Turn {
   uint64_t passed_before_ RUEDA_GUARDED_BY(baton_holder) = 0;    ///< `passed_up_` at the last `release_held`
   TensorPart* oldest_ RUEDA_GUARDED_BY(baton_holder) = nullptr;  ///< tensors in agreement, in order of submission
   TensorPart* newest_ RUEDA_GUARDED_BY(baton_holder) = nullptr;
+  EarlyGuess guess_ RUEDA_GUARDED_BY(baton_holder);
+  Lane* shown_on_ RUEDA_GUARDED_BY(baton_holder) = nullptr;  ///< where the latest guess is shown
   bool said_goodbye_ RUEDA_GUARDED_BY(baton_holder) = false;
   bool dismissed_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< all below
   bool told_peers_ RUEDA_GUARDED_BY(baton_holder) = false;

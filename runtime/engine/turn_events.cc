@@ -96,6 +96,7 @@ void Turn::act() {
 void Turn::fail(const ErrorEvent& error) {
   for (const uint64_t ticket : error.tickets) {
     TensorPart& tensor = tensor_of(ticket);
+    hide_early(ticket);
     unlink(tensor);
     parts_.observer.tensor_finished(tensor, error.status);  // may free the operation
   }
@@ -160,14 +161,10 @@ void Turn::fill(Batch& batch, const BatchEvent& event) {
   const Metadata& metadata = event.metadata;
   Call& call = batch.call;
   if (metadata.over == AverageOver::kContributors) call.divisor = event.contributors;
-  call.kind = metadata.kind;
-  call.dtype = metadata.dtype;
-  call.op = metadata.op;
-  call.codec = metadata.codec;
-  call.prescale = metadata.prescale;
-  call.postscale = metadata.postscale;
+  describe(metadata, call);
   call.slices = batch.storage;  // which grows no more
   call.choice = event.choice;
+  call.key = event.key;
   batch.device = device_call(batch, metadata);
   if (batch.device != nullptr && event.contributors != 0) list_tensors(batch, event, *batch.device);
   call.device = batch.device.get();
@@ -176,6 +173,7 @@ void Turn::fill(Batch& batch, const BatchEvent& event) {
   call.stamp = event.stamp;
   const Team& team = batch.team->team;
   call.team = &team;
+  note_latest(event, *batch.team);
   for (int index = 0; index < team.size(); ++index) {
     if (team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }

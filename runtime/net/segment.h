@@ -70,6 +70,16 @@ struct alignas(64) TinyLine {
   std::byte payload[kTinyBytes];
 };
 
+inline constexpr size_t kEarlyBytes = 48;
+
+/// An input that is shown before its batch is agreed. It is the owner's input to the batch with this stamp if that has
+/// one tensor with this key; for every other batch it means nothing.
+struct alignas(64) EarlyLine {
+  std::atomic<uint64_t> stamp;
+  uint64_t key;
+  std::byte payload[kEarlyBytes];
+};
+
 /// The words of one lane of one rank. The owner writes and peers read all but the bell. A word holds a *stamp*: rank 0
 /// gives every batch a range of stamps, and stamps grow over the whole epoch. So a word never restarts, whatever
 /// process sets share the lane, and "at least" comparisons are enough.
@@ -80,6 +90,7 @@ struct LaneWords {
   alignas(128) std::atomic<uint64_t> ping;     ///< for measuring distances
   alignas(128) Bell bell;                      ///< the lane's doorbell (any rank rings)
   alignas(128) TinyLine tiny[2];
+  alignas(128) EarlyLine early[2];
 };
 
 /// One rank's sealed memfd and its mapping; an unnamed file in /dev/shm without seals if memfd_create is refused. The

@@ -58,6 +58,7 @@ uint64_t SegmentLayout::hash() const {
                              sizeof(LaneWords),
                              sizeof(RingWords),
                              sizeof(TinyLine),
+                             sizeof(EarlyLine),
                              sizeof(ControlWords)};
   uint64_t hash = 14695981039346656037u;
   for (const uint64_t field : fields) {

@@ -11,7 +11,7 @@ namespace rueda::core {
 /// area, not per set. The lane's mesh owns it, the holder of the lane's token uses it.
 class SlotLedger {
  public:
-  enum class Area { kTiny, kInput, kResult };
+  enum class Area { kTiny, kEarly, kInput, kResult };
   /// The last use of an area: reader p has finished with it once p's `done` word is at least `value`.
   struct Use {
     std::vector<int> readers;
@@ -42,7 +42,7 @@ class SlotLedger {
     return items[i];
   }
 
-  std::vector<Use> uses_[3];
+  std::vector<Use> uses_[4];
   std::vector<Seen> seen_;
 };
 

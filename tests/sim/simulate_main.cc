@@ -27,18 +27,21 @@ int replay(uint64_t seed, int ranks, const rueda::sim::Simulation::Trace& trace)
 int search(uint64_t first, uint64_t seeds, int ranks) {
   const auto begin = std::chrono::steady_clock::now();
   uint64_t operations = 0;
+  uint64_t early = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     rueda::sim::Simulation simulation(seed, ranks, {});
     const std::string violation = simulation.run();
     operations += simulation.operations();
+    early += simulation.came_true();
     if (violation.empty()) continue;
     std::printf("seed %llu: %s\nreplay: rueda-simulate --seed %llu --ranks %d --trace\n",
                 static_cast<unsigned long long>(seed), violation.c_str(), static_cast<unsigned long long>(seed), ranks);
     return 1;
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  std::printf("%llu seeds from %llu hold: %llu operations in %.1f s\n", static_cast<unsigned long long>(seeds),
-              static_cast<unsigned long long>(first), static_cast<unsigned long long>(operations), took.count());
+  std::printf("%llu seeds from %llu hold: %llu operations, %llu inputs shown early and taken, in %.1f s\n",
+              static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
+              static_cast<unsigned long long>(operations), static_cast<unsigned long long>(early), took.count());
   return 0;
 }
 

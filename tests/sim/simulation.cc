@@ -150,7 +150,7 @@ void Simulation::submit(size_t rank, Unit unit) {
   }
   ++next_submission_;
   for (core::Request& request : unit) request.set = own_number(rank, request.set);
-  self.participant->submit(unit);
+  show_early(rank, self.participant->submit(unit), first);
   take_events(rank, first);
   for (uint64_t id = first; id < next_ticket_; ++id) {
     if (!records_[rank].tickets[id].refused && !hold(rank, id)) number(rank, id);
@@ -216,6 +216,7 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
         ticket.refused = over && id >= submitted_from;
         say(rank, "ticket " + std::to_string(id) + " fails: " + error->status.sentence());
         drop_receive(rank, id);
+        hide_early(rank, id);
         complete(rank, id, {-1, 0, error->status});
         release_name(rank, ticket);
       }
@@ -260,6 +261,7 @@ void Simulation::take_batch(size_t rank, const BatchEvent& given) {
   }
   say(rank, "gets batch " + std::to_string(batch.number) + " of set " + std::to_string(batch.set) + " with " +
                 std::to_string(batch.tickets.size()) + " tensors from " + seen.operations.front().first);
+  check_early(rank, seen);
   records_[rank].batches.push_back(std::move(seen));
   auto& lanes = ranks_[rank].lanes;
   lanes[given.set % lanes.size()].push_back({batch.set, given.set, batch.number, batch.tickets, batch.choice.trial});
@@ -271,13 +273,6 @@ void Simulation::complete(size_t rank, uint64_t id, Outcome outcome) {
     return fail("rank " + std::to_string(rank) + ": ticket " + std::to_string(id) + " is in two events, or unknown");
   }
   known->second.outcome = std::move(outcome);
-}
-
-void Simulation::release_name(size_t rank, const Ticket& ticket) {
-  Rank& self = ranks_[rank];
-  --self.pending;
-  const auto name = std::find(self.in_flight.begin(), self.in_flight.end(), key_of(ticket.request));
-  if (name != self.in_flight.end()) self.in_flight.erase(name);
 }
 
 void Simulation::start(size_t rank, size_t lane) {

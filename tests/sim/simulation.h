@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "runtime/agreement/agreement.h"
+#include "runtime/agreement/early_guess.h"
 #include "runtime/agreement/relay.h"
 #include "tests/sim/program.h"
 #include "tests/sim/random.h"
@@ -25,6 +27,8 @@ class Simulation {
   /// Returns the first violation, or empty.
   std::string run();
   uint64_t operations() const { return next_ticket_ - 1; }
+  /// How many inputs that a rank had shown early a batch took.
+  uint64_t came_true() const { return came_true_; }
 
  private:
   using Frame = std::vector<std::byte>;
@@ -40,6 +44,11 @@ class Simulation {
     Frame frame;
     bool rings = true;  ///< wakes a rank that expects nothing
   };
+  struct Line {
+    uint64_t stamp = 0;
+    uint64_t key = 0;
+    uint64_t ticket = 0;
+  };
   struct Rank {
     std::unique_ptr<core::Participant> participant;
     std::deque<Frame> up;
@@ -51,6 +60,8 @@ class Simulation {
     size_t pending = 0;
     bool said_goodbye = false;
     bool dirty = false;  ///< the participant has something to send
+    core::EarlyGuess guess;
+    std::array<Line, 2> lines;
   };
   /// A host of the tree, with what its leader's relay has on its way.
   struct Host {
@@ -93,6 +104,11 @@ class Simulation {
   void take_batch(size_t rank, const core::BatchEvent& given);
   void complete(size_t rank, uint64_t ticket, Outcome outcome);
   void release_name(size_t rank, const Ticket& ticket);
+
+  // simulation_early.cc: inputs shown before the batch is agreed.
+  void show_early(size_t rank, uint64_t key, uint64_t ticket);
+  void hide_early(size_t rank, uint64_t ticket);
+  void check_early(size_t rank, const SeenBatch& seen);
   void start(size_t rank, size_t lane);
   void finish_heads();
   bool head_is(size_t rank, core::SetId id, uint64_t number) const;
@@ -135,6 +151,7 @@ class Simulation {
   std::map<uint64_t, bool> trials_;  ///< those that rank 0 has made, and whether it has heard of each
   core::Arbiter arbiter_;
   bool plan_due_ = false;
+  uint64_t came_true_ = 0;
   int dead_ = -1;
   std::vector<Rank> ranks_;
   std::vector<Host> hosts_;

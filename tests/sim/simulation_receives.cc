@@ -112,4 +112,11 @@ void Simulation::check_receives() {
   }
 }
 
+void Simulation::release_name(size_t rank, const Ticket& ticket) {
+  Rank& self = ranks_[rank];
+  --self.pending;
+  const auto name = std::find(self.in_flight.begin(), self.in_flight.end(), key_of(ticket.request));
+  if (name != self.in_flight.end()) self.in_flight.erase(name);
+}
+
 }  // namespace rueda::sim
