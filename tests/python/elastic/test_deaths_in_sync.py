@@ -156,7 +156,9 @@ def test_at_each_step_of_a_state_of_variables_as_each_rank(tmp_path, steps):
     die(tmp_path, OF_ARRAYS, VARIABLES, [(step, victim) for step in steps for victim in VICTIMS], replayed_arrays, _jobs.NUMPY)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_at_each_step_of_a_state_of_models_as_each_rank(tmp_path, victim):
-    die(tmp_path, OF_MODELS, MODELS, [(step, victim) for step in MODELS], replayed, _jobs.TORCH)
+@pytest.mark.parametrize("cases", [
+    pytest.param([("the optimizer's tensors", 0)], id="one"),
+    *(pytest.param([(step, victim) for step in MODELS], marks=pytest.mark.long, id=str(victim)) for victim in VICTIMS),
+])  # fmt: skip
+def test_at_each_step_of_a_state_of_models_as_each_rank(tmp_path, cases):
+    die(tmp_path, OF_MODELS, MODELS, cases, replayed, _jobs.TORCH)

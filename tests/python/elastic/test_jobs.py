@@ -170,7 +170,6 @@ def test_below_the_least_number_the_job_ends_and_says_so(tmp_path):
     assert done.code != 0 and told(done) == {} and "1 workers are left" in done.err, done.err
 
 
-@pytest.mark.long
 def test_a_worker_that_dies_while_the_others_join_starts_the_next_round(tmp_path):
     done = job(tmp_path, "state.register_reset_callbacks([lambda: die() if me == 1 else None])\n" + LOOP, {3: 10})
     require_true_states(done, [0, 2], [4] * 10 + [2] * (STEPS - 10))

@@ -200,8 +200,7 @@ def strike(state, plan):
 """
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("victim", [1, pytest.param(0, id="the root")])
+@pytest.mark.parametrize("victim", [1, pytest.param(0, marks=pytest.mark.long, id="the root")])
 def test_buffers_alone_are_sent_to_ranks_that_have_the_model(run, victim):
     done = run(BUFFERS + f"VICTIM = {victim}\n", before_state="model.register_buffer('mean', torch.full((1,), -1.0))\n")
     assert parts_of(done, "received") == [sorted(BOTH), [], [], sorted(BOTH)]

@@ -106,7 +106,6 @@ def one_step(state):
 """
 
 
-@pytest.mark.long
 def test_a_step_of_two_passes_is_taken_whole_or_not_at_all(tmp_path):
     _, sizes = require_replayed(stepping(tmp_path, in_two_passes(LOOP), 3, {0: (7, "pass 1")}), [1, 2])
     assert sizes == [3] * 7 + [2] * (STEPS - 7)

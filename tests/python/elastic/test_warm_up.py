@@ -109,7 +109,6 @@ def test_a_new_worker_takes_steps_alone_before_it_joins_and_nothing_of_them_is_l
     assert done.lines(3) == ["warms up", "is refused", "ends with 3 ranks"]
 
 
-@pytest.mark.long
 def test_a_new_worker_whose_warm_up_raises_fails_outside_by_name_and_another_one_comes(run_script):
     done = run_script("VIEWS = False\n" + JOB + """
 def fail():
