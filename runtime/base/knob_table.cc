@@ -129,7 +129,7 @@ const Knob kKnobs[] = {
     knob("CALLER_PROGRESS", kSwitch, "caller-progress", kNo, kOurs, kSwitchValue<&S::caller_progress>,
          "1: a caller that waits may run the engine's turn (1)"),
     knob("EARLY_INPUTS", kSwitch, "early-inputs", kNo, kOurs, kSwitchValue<&S::early_inputs>,
-         "0: a tensor of up to 48 bytes is shown to ranks of this host once they all have it, and not before (1)"),
+         "1: other ranks of the host see a tensor of up to 48 bytes before all have submitted it (1)"),
     knob("INSECURE", kNone, "", kMustMatch, kOurs, kSwitchValue<&S::insecure>,
          "1: no job key; any process that reaches the ports can join (0)"),
     knob("TLS", kValue, "tls", kMustMatch, kOurs, one_of("control all", kAs<&S::tls_all, parse_tls, print_tls>),

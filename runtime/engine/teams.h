@@ -28,7 +28,7 @@ struct TeamState {
   /// When its latest batch ended: a later one cannot have run before.
   std::atomic<SteadyClock::time_point> ended{SteadyClock::time_point()};
   uint64_t reported RUEDA_GUARDED_BY(baton_holder) = 0;  ///< what agreement was told of `credits`
-  /// How the set's latest batch runs, if it has one tensor: the next one will probably run so, too.
+  /// How the set's latest batch runs, if it has one tensor, from all members: the next one will probably run so, too.
   std::optional<AlgorithmChoice> latest RUEDA_GUARDED_BY(baton_holder);
 };
 

@@ -156,13 +156,13 @@ class Turn {
   bool tells_peers() const RUEDA_ON(baton_holder);
   void tell_peers(const Status& why) RUEDA_ON(baton_holder);
   void append_taken() RUEDA_ON(baton_holder);
+  void append(std::shared_ptr<Operation> operation) RUEDA_ON(baton_holder);
+  void link(TensorPart& tensor) RUEDA_ON(baton_holder);
+  void unlink(TensorPart& tensor) RUEDA_ON(baton_holder);
   // turn_early.cc: inputs that peers see before their batch is agreed
   void show_early(TensorPart& tensor, TeamState& team, uint64_t key) RUEDA_ON(baton_holder);
   void note_latest(const BatchEvent& event, TeamState& team) RUEDA_ON(baton_holder);
   void hide_early(uint64_t ticket) RUEDA_ON(baton_holder);
-  void append(std::shared_ptr<Operation> operation) RUEDA_ON(baton_holder);
-  void link(TensorPart& tensor) RUEDA_ON(baton_holder);
-  void unlink(TensorPart& tensor) RUEDA_ON(baton_holder);
 
   Parts parts_ RUEDA_GUARDED_BY(baton_holder);
   Participant participant_ RUEDA_GUARDED_BY(baton_holder);

@@ -3,12 +3,13 @@
 //     without   propose ─▶ rank 0 ─▶ verdict ─▶ show the input ─▶ see those of all ─▶ done
 //     with      show the input, propose ─▶ rank 0 ─▶ verdict ─▶ see those of all ─▶ done
 //
-// A rank shows its input under the stamp and the key of the batch that it expects: the next stamp after the latest batch,
-// and the tensor's id in agreement. A rank that runs that batch takes the input; for every other batch it means nothing,
-// and its owner posts its input as ever. So a wrong guess costs a copy of 48 bytes, and ranks may guess differently.
+// A rank shows its input under the stamp and the key of the batch that it expects: the next stamp after the latest
+// batch, and the tensor's id in agreement. A rank that runs that batch takes the input; for every other batch it means
+// nothing, and its owner posts its input as ever. So a wrong guess costs a copy of 48 bytes, and ranks may guess
+// differently.
 //
-// A guess that comes true must show the input at hand and not an older one under the same key: EarlyGuess says when what
-// was shown has to go.
+// A guess that comes true must show the input at hand and not an older one under the same key: EarlyGuess says when
+// what was shown has to go.
 #include "runtime/engine/turn.h"
 
 namespace rueda::core {

@@ -75,7 +75,8 @@ TEST_CASE("small tensors one after the other get their own sums, whatever their 
       std::vector<float> elements(static_cast<size_t>(1 + i * i % 5 * 4), static_cast<float>(i + rank));
       require_end(begin_sum(session, name.c_str(), elements), RUEDA_OK, name);
       for (const float element : elements) {
-        expect(element == static_cast<float>(3 * i + 3), "operation " + std::to_string(i) + ": " + std::to_string(element));
+        expect(element == static_cast<float>(3 * i + 3),
+               "operation " + std::to_string(i) + ": " + std::to_string(element));
       }
     }
   });

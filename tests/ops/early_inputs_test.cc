@@ -36,7 +36,8 @@ class OneBatch {
   Call& call(int rank) { return calls_[static_cast<size_t>(rank)]; }
   void show(int rank) { algorithm_.show_early(call(rank), lanes_.mesh(rank)); }
   bool step(int rank) {
-    const Result<StepResult> result = algorithm_.step(call(rank), lanes_.mesh(rank), states_[static_cast<size_t>(rank)]);
+    const Result<StepResult> result =
+        algorithm_.step(call(rank), lanes_.mesh(rank), states_[static_cast<size_t>(rank)]);
     REQUIRE(result.ok());
     if (result.value() != StepResult::kDone) return false;
     CHECK(tensors_[static_cast<size_t>(rank)]->check().sentence() == "");

@@ -104,11 +104,6 @@ class Simulation {
   void take_batch(size_t rank, const core::BatchEvent& given);
   void complete(size_t rank, uint64_t ticket, Outcome outcome);
   void release_name(size_t rank, const Ticket& ticket);
-
-  // simulation_early.cc: inputs shown before the batch is agreed.
-  void show_early(size_t rank, uint64_t key, uint64_t ticket);
-  void hide_early(size_t rank, uint64_t ticket);
-  void check_early(size_t rank, const SeenBatch& seen);
   void start(size_t rank, size_t lane);
   void finish_heads();
   bool head_is(size_t rank, core::SetId id, uint64_t number) const;
@@ -118,6 +113,11 @@ class Simulation {
   void end(size_t rank);
   bool unstick();
   void check_stalled();
+
+  // simulation_early.cc: inputs shown before the batch is agreed.
+  void show_early(size_t rank, uint64_t key, uint64_t ticket);
+  void hide_early(size_t rank, uint64_t ticket);
+  void check_early(size_t rank, const SeenBatch& seen);
 
   // simulation_trials.cc: times of batches.
   core::AgreementConfig with_trials(core::AgreementConfig config);

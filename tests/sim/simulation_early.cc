@@ -1,5 +1,5 @@
-// Inputs that ranks show before their batch is agreed (Turn::show_early). Each rank has two lines, as in shared memory. If
-// a line has the stamp and the key of a batch, what it shows must be the rank's operation in that batch.
+// Inputs that ranks show before their batch is agreed (Turn::show_early). Each rank has two lines, as in shared memory.
+// If a line has the stamp and the key of a batch, what it shows must be the rank's operation in that batch.
 #include <string>
 
 #include "tests/sim/simulation.h"
