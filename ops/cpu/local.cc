@@ -1,7 +1,11 @@
 // A set of one rank: no data moves, but scales, codec and rounding leave the same bits as on a set of any size.
 //
-//   as it is      input ─kernel of one input: scale, round, one NaN─▶ output
+//   plain         input ─copy, unless it is the output─▶ output
+//   scaled        input ─kernel of one input: scale, round─▶ output
 //   else          input ─prescale, encode─▶ block in the cache ─fold, decode─▶ output     block after block of 8 KiB
+//
+// A plain sum of one number is that number. So a program that is written for many ranks costs one rank no pass over its
+// gradients, as little as with an MPI library.
 //
 // With a codec the value goes through its wire type and back, since a rank among others gets back what travelled.
 #include "ops/cpu/local.h"
@@ -21,6 +25,15 @@ constexpr size_t kLocalBlockBytes = 8192;
 /// A turn runs batches up to this size itself. A longer one would hold the baton for too long, so a lane runs it.
 constexpr uint32_t kInlineBytes = 256 * 1024;
 
+Status copy_to_outputs(const Call& call) {
+  for (const Slice& slice : call.slices) {
+    if (slice.in != slice.out && slice.count > 0) {
+      std::memcpy(slice.out, slice.in, static_cast<size_t>(slice.count) * size_of(call.dtype));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 /// A set of one rank on this host; no other algorithm fits it.
@@ -29,6 +42,7 @@ bool local_fits(const BatchShape& shape) { return shape.ranks == 1 && shape.devi
 AlgorithmChoice local_plan(const BatchShape& shape) { return plan_chunks(shape.bytes, kInlineBytes); }
 
 Status local_allreduce(const Call& call, Mesh&, Deadline) {
+  if (keeps_bits(call)) return copy_to_outputs(call);
   const Packing packing(call);
   if (packing.as_is()) {
     const PhaseScope reducing(call.phases, WorkPhase::kReduce);
@@ -52,14 +66,7 @@ Status local_allreduce(const Call& call, Mesh&, Deadline) {
   return {};
 }
 
-Status local_broadcast(const Call& call, Mesh&, Deadline) {
-  for (const Slice& slice : call.slices) {
-    if (slice.in != slice.out && slice.count > 0) {
-      std::memcpy(slice.out, slice.in, static_cast<size_t>(slice.count) * size_of(call.dtype));
-    }
-  }
-  return {};
-}
+Status local_broadcast(const Call& call, Mesh&, Deadline) { return copy_to_outputs(call); }
 
 /// The exchange knows the own counts from the start, and copies the own rows when it places them.
 Status local_exchange(const Call& call, Mesh&, Deadline) {

@@ -9,16 +9,11 @@ namespace rueda::cuda {
 
 using core::Call;
 using core::OpKind;
-using core::ReduceOp;
 using core::Slice;
 
-/// The CPU's passes make every true byte a 1, and what a codec does to a number depends on its rounding.
 bool changes_nothing(const Call& call) {
   if (call.team->size() != 1 || !call.device->tensors.empty()) return false;
-  if (call.kind == OpKind::kBroadcast) return true;
-  const bool is_plain = call.codec == core::CodecId::kNone && call.prescale == 1.0 && call.postscale == 1.0 &&
-                        call.dtype != core::Dtype::kBool && call.op != ReduceOp::kAdasum;
-  return call.kind == OpKind::kAllreduce && is_plain && call.divisor <= 1;
+  return call.kind == OpKind::kBroadcast || (call.kind == OpKind::kAllreduce && keeps_bits(call));
 }
 
 core::Status copy_to_outputs(const Call& call, CUstream stream) {

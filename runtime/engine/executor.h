@@ -83,6 +83,13 @@ inline void describe(const Metadata& metadata, Call& call) {
   call.postscale = metadata.postscale;
 }
 
+/// Returns whether a reduction of a set of one rank gives each number as it is, the bits of a NaN too. Scales and
+/// codecs change numbers, adaptive sums have rules of their own, and a bool that is not 0 becomes 1.
+inline bool keeps_bits(const Call& call) {
+  return call.team->size() == 1 && call.codec == CodecId::kNone && call.prescale == 1.0 && call.postscale == 1.0 &&
+         call.divisor <= 1 && call.dtype != Dtype::kBool && call.op != ReduceOp::kAdasum;
+}
+
 /// What is left of a resumable inline call between two turns. Cleared by the engine before the first step.
 struct StepState {
   int phase = 0;
