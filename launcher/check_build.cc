@@ -5,6 +5,7 @@
 #include "launcher/check_build.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
@@ -87,6 +88,16 @@ std::string library_folder() {
   return (self.parent_path() / ".." / RUEDA_LIBRARY_FOLDER).lexically_normal().string();
 }
 
+/// Loaded as the loader does it for programs and for Python.
+Finding try_library() {
+  const std::string path = fmt::format("{}/librueda.so.{}", library_folder(), RUEDA_MAJOR);
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string detail = library != nullptr ? "loaded" : dlerror();
+  return {
+      "librueda", library != nullptr, detail,
+      "programs that use it cannot start; it takes 4 GiB of address space while it is loaded, so look at ulimit -v"};
+}
+
 /// The path of the MPI plug-in that the user names; empty if there is none.
 std::string named_for_mpi() {
   const char* path = std::getenv("RUEDA_MPI_PLUGIN");
@@ -163,7 +174,8 @@ std::string line(const Finding& finding) {
 std::string check_build() {
   std::string text =
       fmt::format("Rueda {} (build {}, {})\n\nControllers and transports\n", version(), build_id(), compiler());
-  for (const Finding& finding : {try_tcp(), try_memfd(), try_pidfd(), try_futex()}) text += line(finding);
+  for (const Finding& finding : {try_tcp(), try_memfd(), try_pidfd(), try_futex(), try_library()})
+    text += line(finding);
   text += "\nPlug-ins (opened at run time; everything else works without them)\n";
   for (const Finding& finding : try_plugins()) text += line(finding);
   text += fmt::format("\nKernels   {}; in use: {}\n", kernel_sets(), name_of(best_isa()));
