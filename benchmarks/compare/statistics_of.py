@@ -7,14 +7,19 @@ distance of the cores.
 
 import statistics
 
+FAR_NS = 200
+
 
 def distance(before_ns, after_ns):
-    """Near, far, or changed: of the round trip of a cache line before and after a turn. 0: it could not be measured."""
+    """Near, far, or changed: of the round trip of a cache line before and after a turn. 0: it could not be measured.
+
+    Cores of one cache are 40 to 120 ns apart, others 230 ns and more.
+    """
     if min(before_ns, after_ns) <= 0:
         return "unknown"
-    if max(before_ns, after_ns) < 200:
+    if max(before_ns, after_ns) < FAR_NS:
         return "near"
-    return "far" if min(before_ns, after_ns) > 300 else "changed"
+    return "far" if min(before_ns, after_ns) >= FAR_NS else "changed"
 
 
 def usable(samples):
