@@ -16,10 +16,19 @@ namespace {
 constexpr uint32_t kOddNan = 0xffa12345U;
 constexpr uint32_t kOneNan = 0x7fc00000U;
 
-/// Reduces `values` from `in` to `out` on one rank; `change` edits the call.
+/// An odd NaN, 3 and -0.
+std::vector<uint32_t> odd_numbers() { return {kOddNan, std::bit_cast<uint32_t>(3.0F), 0x80000000U}; }
+
+void reduce_alone(const Call& call) {
+  TableRig rig(1);
+  CHECK(rig.lanes().first_failure([&](int, Mesh& mesh) { return local_allreduce(call, mesh, Deadline::never()); }) ==
+        "");
+}
+
+/// Returns what becomes of the odd numbers on one rank; `change` edits the call, which is a sum.
 template <typename Change>
 std::vector<uint32_t> reduced(bool in_place, Change change) {
-  std::vector<uint32_t> in = {kOddNan, std::bit_cast<uint32_t>(3.0F), 0x80000000U};
+  std::vector<uint32_t> in = odd_numbers();
   std::vector<uint32_t> out(in.size(), 0);
   auto* const input = reinterpret_cast<std::byte*>(in.data());
   const Slice slice{input, in_place ? input : reinterpret_cast<std::byte*>(out.data()), 3};
@@ -29,19 +38,16 @@ std::vector<uint32_t> reduced(bool in_place, Change change) {
   call.slices = {&slice, 1};
   call.count = slice.count;
   change(call);
-  TableRig rig(1);
-  CHECK(rig.lanes().first_failure([&](int, Mesh& mesh) { return local_allreduce(call, mesh, Deadline::never()); }) ==
-        "");
+  reduce_alone(call);
   return in_place ? in : out;
 }
 
 }  // namespace
 
 TEST_CASE("A plain reduction of one rank gives each number with its own bits") {
-  const std::vector<uint32_t> own = {kOddNan, std::bit_cast<uint32_t>(3.0F), 0x80000000U};
   for (const bool in_place : {true, false}) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kProduct}) {
-      CHECK(reduced(in_place, [&](Call& call) { call.op = op; }) == own);
+      CHECK(reduced(in_place, [&](Call& call) { call.op = op; }) == odd_numbers());
     }
   }
 }
@@ -59,19 +65,17 @@ TEST_CASE("A scale, a divisor or a codec changes the numbers of one rank as it d
   }
 }
 
-TEST_CASE("Truth values of one rank become 0 and 1") {
-  std::byte truths[] = {std::byte{0}, std::byte{2}, std::byte{1}};
-  const Slice slice{truths, truths, 3};
+TEST_CASE("Bools of one rank become 0 and 1") {
+  std::byte bools[] = {std::byte{0}, std::byte{2}, std::byte{1}};
+  const Slice slice{bools, bools, 3};
   const Team team = team_of(1, 0);
   Call call;
   call.team = &team;
   call.dtype = Dtype::kBool;
   call.slices = {&slice, 1};
   call.count = 3;
-  TableRig rig(1);
-  CHECK(rig.lanes().first_failure([&](int, Mesh& mesh) { return local_allreduce(call, mesh, Deadline::never()); }) ==
-        "");
-  CHECK(truths[0] == std::byte{0});
-  CHECK(truths[1] == std::byte{1});
-  CHECK(truths[2] == std::byte{1});
+  reduce_alone(call);
+  CHECK(bools[0] == std::byte{0});
+  CHECK(bools[1] == std::byte{1});
+  CHECK(bools[2] == std::byte{1});
 }
