@@ -41,9 +41,7 @@ using asio::posix::stream_descriptor;
 
 constexpr const char* kHere = "127.0.0.1";
 constexpr size_t kPortBytes = 2;
-/// Another rank may hold the name when this one binds it, and have left it when this one dials.
-constexpr int kAttempts = 100;
-/// Longer than a relay takes to answer. A listener that is silent for longer is not a relay.
+/// Longer than a relay takes to answer, and than a rank takes from binding the name to listening at it.
 constexpr std::chrono::seconds kRelayAnswers{10};
 /// How long the owner of a relay waits for the ranks that still use it: its process may end right afterwards.
 constexpr std::chrono::seconds kStaysForOthers{2};
@@ -230,7 +228,10 @@ Result<std::unique_ptr<Store>> open_own_store(const StoreLocation& where, Deadli
 
 Result<std::unique_ptr<Store>> open_shared_store(const StoreLocation& where, Deadline deadline) {
   const std::string name = relay_name(where);
-  for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
+  // Another rank may hold the name when this one binds it, and not listen yet, or not any more, when this one dials. It
+  // needs a core for a moment then, perhaps this one.
+  const Deadline elected = deadline.earlier(Deadline::after(kRelayAnswers));
+  for (; !elected.passed(); std::this_thread::yield()) {
     DialledSocket relay = dial_abstract(name);
     if (relay.error == EMFILE || relay.error == ENFILE) {
       return Status(Code::kSystem, "the store of this host: " + reason_of(relay.error));

@@ -2,11 +2,14 @@
 #include "runtime/store/store_relay.h"
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -259,6 +262,37 @@ TEST_CASE("where somebody else holds the name of the relay, ranks connect by the
   lies.join();
   REQUIRE(store.status().sentence() == "");
   CHECK(store.value()->set("a", "1").ok());
+}
+
+UniqueFd bind_without_listening(const std::string& name) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  REQUIRE(name.size() < sizeof address.sun_path);
+  name.copy(address.sun_path + 1, name.size());
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  REQUIRE(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) == 0);
+  return fd;
+}
+
+TEST_CASE("ranks wait for one that has bound the name of the relay and does not listen yet") {
+  const auto server = StoreServer::start(relayed_server(1)).value();
+  const StoreLocation where = relayed_at(server->port());
+  auto relays = open_shared_store(where, late());
+  const std::string name = name_of_relay();
+  REQUIRE(name != "");
+  relays = Status(Code::kShutDown, "no more");
+  UniqueFd bound = bind_without_listening(name);
+  std::vector<std::unique_ptr<Store>> stores;
+  std::thread opening([&] { stores = open_together(where, 3); });
+  CHECK(server->get("never", soon()).status().code() == Code::kTimeout);
+  bound.reset();  // it died; had it listened, it would have told them its port
+  opening.join();
+  for (const auto& store : stores) {
+    REQUIRE(store != nullptr);
+    CHECK(store->add("n", 1).ok());  // the server takes one connection
+  }
+  CHECK(server->get("n", late()).value() == "3");
 }
 
 TEST_CASE("a shared store that nobody serves is missed as one is that is not shared") {
