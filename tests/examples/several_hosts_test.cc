@@ -146,9 +146,15 @@ class ByHand {
       ranks_.push_back(std::async(std::launch::async, [words] { return rueda::test::run_command(words); }));
     }
   }
-  /// Waits until the three ranks of node2 share a connection to the store.
-  void wait_until_node2_shares() const {
+  /// Waits until the three ranks of node2 share a connection to the store. Fails if a rank ends meanwhile, as it does
+  /// at the latest when its init has waited for too long.
+  void wait_until_node2_shares() {
     while (on(1, "ss -Htn state established src 127.0.0.1 | wc -l") != "6\n") {  // both ends of three
+      for (auto& rank : ranks_) {
+        if (rank.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
+        const CommandResult ended = rank.get();
+        FAIL("a rank ended with code " << ended.exit_code << ":\n" << ended.out << ended.err);
+      }
     }
   }
   std::string on(int host, const std::string& line) const { return lab_.shell(host, line); }
