@@ -29,12 +29,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string text_of_stats(rueda_session* session) {
-  size_t bytes = 0;
-  expect_code(rueda_stats(session, nullptr, 0, &bytes), RUEDA_OK, "asking for the length");
-  std::string text(bytes + 64, '\0');  // numbers may have grown since
-  expect_code(rueda_stats(session, text.data(), text.size(), &bytes), RUEDA_OK, "asking for the text");
-  text.resize(bytes - 1);
-  return text;
+  std::string text;
+  for (size_t bytes = 0;; text.resize(bytes)) {  // which may have become more
+    expect_code(rueda_stats(session, text.data(), text.size(), &bytes), RUEDA_OK, "asking for the text");
+    if (bytes > text.size()) continue;
+    text.resize(bytes - 1);
+    return text;
+  }
 }
 
 Json stats_of(rueda_session* session) { return Json::parse(text_of_stats(session)); }

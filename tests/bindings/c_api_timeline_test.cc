@@ -192,16 +192,20 @@ TEST_CASE("rank: reduces until it is killed", "[.]") {
   rueda_session* session = nullptr;
   REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
   std::vector<float> values(1000);
-  // Records reach the file by the piece: rank 0 says when one of each rank's has.
+  // Records reach the file by the piece: rank 0 says when a negotiation of each rank has, after the name of its thread.
   const auto in_file = [&] {
     if (rueda_rank(session) != 0) return true;
     const std::string text = text_of(std::getenv("RUEDA_TIMELINE"));
     const auto has = [&](int rank) {
+      const std::string of_rank = "\"pid\":" + std::to_string(rank) + ",\"tid\":";
       for (size_t at = 0; (at = text.find(R"({"name":"w7")", at)) != std::string::npos; ++at) {
         const size_t line =
             text.rfind(R"({"ph":)", at);  // spaces may stand before it, as each page begins with an event
-        const std::string named = R"({"ph":"M","pid":)" + std::to_string(rank) + ',';
-        if (text.compare(line, named.size(), named) == 0) return true;
+        const std::string named = R"({"ph":"M",)" + of_rank;
+        if (text.compare(line, named.size(), named) != 0) continue;
+        const size_t thread = line + named.size();
+        const std::string span = R"({"ph":"X",)" + of_rank + text.substr(thread, text.find(',', thread) - thread) + ',';
+        return text.find("}},\n", text.find(span, at)) != std::string::npos;
       }
       return false;
     };
