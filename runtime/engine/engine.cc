@@ -228,7 +228,11 @@ Status Engine::wait(Operation& operation, Deadline deadline, Stage stage) {
     relax(style_);
   }
   look();  // before it sleeps: what was submitted with `more` has rung no thread
-  const Status slept = reached() ? Status() : operation.sleep(deadline, stage);
+  Status slept;
+  if (!reached()) {
+    if (lane_cores_ != nullptr && operation.on_lane()) lane_cores_->caller_sleeps(::sched_getcpu());
+    slept = operation.sleep(deadline, stage);
+  }
   recorder_.waited(begin);
   return slept.ok() ? status() : slept;
 }

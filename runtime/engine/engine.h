@@ -17,6 +17,7 @@
 #include "runtime/engine/dump_source.h"
 #include "runtime/engine/faults.h"
 #include "runtime/engine/heart.h"
+#include "runtime/engine/lane_cores.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
@@ -236,6 +237,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const bool may_nap_;         ///< the coordinator: callers lack the cores, and control frames need no transport
   const size_t segment_bytes_;
   CoreClaim claim_;
+  const std::unique_ptr<LaneCores> lane_cores_;  ///< null unless the host has one core for each rank
   // Each of these says itself which thread may use it.
   Abort abort_;
   Mutex ending_mutex_;  ///< held by the thread that ends the epoch while it wakes the others

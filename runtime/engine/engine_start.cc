@@ -13,6 +13,7 @@
 #include "runtime/base/usable_cores.h"
 #include "runtime/engine/core_claim.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/lane_cores.h"
 #include "runtime/net/shm_control_link.h"
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/control_tree.h"
@@ -31,6 +32,15 @@ WaitStyle wait_style(const EpochPlan& plan) {
 bool reaches_arenas(const Formation& formation) {
   return formation.arena != nullptr && std::all_of(formation.local.begin(), formation.local.end(),
                                                    [](const LocalPeer& peer) { return peer.arena != nullptr; });
+}
+
+/// Null unless this rank has one core for its lanes, and shares memory with all others of its host.
+std::unique_ptr<LaneCores> follow_callers(const Formation& formation, const std::vector<int>& cores) {
+  const auto ranks = static_cast<size_t>(formation.plan.local_size());
+  if (cores.size() != 1 || ranks < 2 || formation.local.size() + 1 != ranks) return nullptr;
+  std::vector<std::atomic<uint32_t>*> words = {&formation.segment->control().caller_core};
+  for (const LocalPeer& peer : formation.local) words.push_back(&peer.segment->control().caller_core);
+  return std::make_unique<LaneCores>(cores.front(), allowed_cores(), std::move(words));
 }
 
 }  // namespace
@@ -80,6 +90,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       segment_bytes_(formation_.segment->layout().total_bytes()),
       claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
                                                     : std::vector<int>()),
+      lane_cores_(follow_callers(formation_, claim_.cores())),
       faults_(plan_, verdicts ? JudgedBy::kLauncher : JudgedBy::kRankZero),
       sets_(plan_.rank, plan_.size),
       timeline_(
@@ -197,9 +208,9 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
   mesh->use_arenas(std::move(arenas));
   const std::vector<int>& chosen = plan_.settings.thread_affinity;
   LaneObserver& observer = *this;
-  return std::make_unique<Lane>(
-      std::move(mesh), *executor_, observer,
-      Lane::ThreadSetup{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
+  return std::make_unique<Lane>(std::move(mesh), *executor_, observer,
+                                Lane::ThreadSetup{fmt::format("rueda-lane-{}", lane),
+                                                  chosen.empty() ? claim_.cores() : chosen, lane_cores_.get()});
 }
 
 }  // namespace rueda::core

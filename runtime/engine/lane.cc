@@ -14,6 +14,7 @@
 #include "runtime/base/shortage.h"
 #include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
+#include "runtime/engine/lane_cores.h"
 #include "runtime/engine/late_output.h"
 
 namespace rueda::core {
@@ -175,6 +176,7 @@ std::unique_ptr<Batch> Lane::take_first() {
 /// The lane's thread. Without the mutex while a batch runs, so that turns can queue the next ones.
 void Lane::run() {
   place_thread(setup_.name, setup_.cores);
+  CoreVisit place(setup_.follows != nullptr ? setup_.follows->allowed() : std::vector<int>());
   for (;;) {
     std::unique_ptr<Batch> batch;
     {
@@ -187,6 +189,7 @@ void Lane::run() {
       token_taken_ = true;
       on_thread_ = {batch->set, batch->number};
     }
+    if (setup_.follows != nullptr) place.stay_on(setup_.follows->core());
     const Status result = execute_safely(*batch);
     let_go(result);
     mesh_->note_waits(nullptr);

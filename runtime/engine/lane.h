@@ -14,6 +14,7 @@
 
 namespace rueda::core {
 
+class LaneCores;
 struct TeamState;
 
 /// A verdict's batch as this rank runs it. Owned by its lane from submission until finished.
@@ -60,10 +61,12 @@ class LaneObserver {
 /// submission, on either thread.
 class Lane {
  public:
-  /// How the lane's thread is set up when it starts: its name, and the cores it stays on (all if empty).
+  /// How the lane's thread is set up when it starts: its name, and the cores it stays on (all if empty). If `follows`
+  /// is not null it outlives the lane, and says before each batch which core that is.
   struct ThreadSetup {
     std::string name;
     std::vector<int> cores;
+    const LaneCores* follows = nullptr;
   };
   /// `executor` and `observer` outlive the lane.
   Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, ThreadSetup setup);

@@ -45,11 +45,13 @@ struct SegmentHeader {
 /// will. If it is 1, a peer that writes to one of the rank's rings also rings the rank's eventfd, unless the frame can
 /// wait for the next turn. For such a frame it rings if `expecting` is 1, and does not look at `asleep`: that word
 /// changes with every operation, and `expecting` seldom. Only the holder of the baton writes the two. `beats` grows
-/// while the rank's process runs (`Heart`); peers on the host only read it.
+/// while the rank's process runs (`Heart`); peers on the host only read it. `caller_core` is for `LaneCores`; callers
+/// write it.
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
   alignas(128) std::atomic<uint32_t> expecting;
   alignas(128) std::atomic<uint64_t> beats;
+  alignas(128) std::atomic<uint32_t> caller_core;
 };
 
 /// The word of one outgoing byte ring (shm_ring.cc), whose lines follow it. With a and i as local ranks:

@@ -1,10 +1,15 @@
 // A lane by itself, with an executor that fails and channels that note what they are told.
 #include "runtime/engine/lane.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <new>
 #include <string>
 #include <vector>
+
+#include "runtime/engine/core_claim.h"
+#include "runtime/engine/lane_cores.h"
+#include "tests/support/deadlines.h"
 
 namespace rueda::test {
 namespace {
@@ -61,9 +66,7 @@ class NotingObserver : public LaneObserver {
   Story& story_;
 };
 
-/// One rank's lane, which ends with this.
-Story run_batch(Failing failing) {
-  baton_holder.assert_held();
+std::unique_ptr<Mesh> mesh_of_one(Story& story, const Abort& abort) {
   SegmentLayout layout;
   layout.lanes = 1;
   layout.rings = 1;
@@ -71,15 +74,19 @@ Story run_batch(Failing failing) {
   layout.local_size = 1;
   auto segment = Segment::create(layout, 1, 0);
   REQUIRE(segment.ok());
+  std::vector<std::shared_ptr<Segment>> segments;
+  segments.push_back(std::move(segment).value());
+  return std::make_unique<Mesh>(0, 0, std::move(segments), std::make_unique<NotingChannels>(story), abort, WaitStyle());
+}
+
+/// One rank's lane, which ends with this.
+Story run_batch(Failing failing) {
+  baton_holder.assert_held();
   const Abort abort;
   Story story;
   FailingExecutor executor(failing);
   NotingObserver observer(story);
-  std::vector<std::shared_ptr<Segment>> segments;
-  segments.push_back(std::move(segment).value());
-  Lane lane(
-      std::make_unique<Mesh>(0, 0, std::move(segments), std::make_unique<NotingChannels>(story), abort, WaitStyle()),
-      executor, observer, {"lane", {}});
+  Lane lane(mesh_of_one(story, abort), executor, observer, {"lane", {}});
   auto batch = std::make_unique<Batch>();
   batch->inline_algorithm = executor.runs_inline({});
   lane.submit(std::move(batch));
@@ -96,6 +103,47 @@ TEST_CASE("a batch that fails lets the channels give up its memory before anyone
   REQUIRE(story.size() == 2);
   CHECK_THAT(story[0], Catch::StartsWith("gives up: " + why));
   CHECK_THAT(story[1], Catch::StartsWith("fails: " + why));
+}
+
+/// Notes where the lane's thread may run while it runs a batch.
+class PlacedExecutor : public FailingExecutor {
+ public:
+  PlacedExecutor() : FailingExecutor(Failing::kNot) {}
+  Status run(const Call&, Mesh&, Deadline) override {
+    cores = allowed_cores();
+    return {};
+  }
+  std::vector<int> cores;
+};
+
+TEST_CASE("a lane runs each batch on its caller's core, and stays where it is if there is no such core") {
+  baton_holder.assert_held();
+  const std::vector<int> allowed = allowed_cores();
+  const int home = allowed.front(), away = allowed.back();
+  const auto word_of = [](int core) { return static_cast<uint32_t>(core) + 1; };
+  std::atomic<uint32_t> mine{0}, others{0};
+  const LaneCores cores(home, allowed, {&mine, &others});
+  const Abort abort;
+  Story story;
+  PlacedExecutor executor;
+  NotingObserver observer(story);
+  Lane lane(mesh_of_one(story, abort), executor, observer, {"lane", {home}, &cores});
+  const auto placed = [&] {
+    lane.submit(std::make_unique<Batch>());
+    REQUIRE(lane.drain(late()));
+    return executor.cores;
+  };
+  CHECK(placed() == std::vector{home});
+  mine = word_of(away);
+  CHECK(placed() == std::vector{home});
+  others = word_of(1 << 20);
+  CHECK(placed() == std::vector{away});
+  mine = word_of(1 << 21);
+  CHECK(placed() == std::vector{away});
+  mine = word_of(home);
+  CHECK(placed() == std::vector{home});
+  lane.stop();
+  CHECK(allowed_cores() == allowed);
 }
 
 TEST_CASE("channels keep what they have if a batch succeeds") { CHECK(run_batch(Failing::kNot) == Story{"succeeds"}); }
