@@ -79,12 +79,20 @@ Result<std::string> random_socket_name() {
 }
 
 Result<UniqueFd> listen_abstract(const std::string& name) {
+  ListeningSocket listening = try_to_listen_abstract(name);
+  if (listening.fd.valid()) return std::move(listening.fd);
+  errno = listening.error;
+  return failed(listening.call);
+}
+
+ListeningSocket try_to_listen_abstract(const std::string& name) {
   UniqueFd fd = open_socket();
-  if (!fd.valid()) return failed("socket");
+  if (!fd.valid()) return {{}, errno, "socket"};
   const Address address = abstract_address(name);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.un), address.bytes) != 0) return failed("bind");
-  if (::listen(fd.get(), kUnixBacklog) != 0) return failed("listen");
-  return fd;
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address.un);
+  if (::bind(fd.get(), generic, address.bytes) != 0) return {{}, errno, "bind"};
+  if (::listen(fd.get(), kUnixBacklog) != 0) return {{}, errno, "listen"};
+  return {std::move(fd)};
 }
 
 DialledSocket dial_abstract(const std::string& name) {

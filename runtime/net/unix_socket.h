@@ -16,6 +16,13 @@ namespace rueda::core {
 Result<std::string> random_socket_name();
 /// Returns kSystem with the call that failed.
 Result<UniqueFd> listen_abstract(const std::string& name);
+/// A listener, or the errno that says why there is none: EADDRINUSE if another socket has the name.
+struct ListeningSocket {
+  UniqueFd fd;
+  int error = 0;
+  const char* call = "";  ///< that failed
+};
+ListeningSocket try_to_listen_abstract(const std::string& name);
 
 /// A connection, or the errno that says why there is none: EAGAIN while the listener's queue is full, ECONNREFUSED if
 /// no socket of this network namespace listens at the name.

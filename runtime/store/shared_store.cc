@@ -41,8 +41,14 @@ using asio::posix::stream_descriptor;
 
 constexpr const char* kHere = "127.0.0.1";
 constexpr size_t kPortBytes = 2;
-/// Longer than a relay takes to answer, and than a rank takes from binding the name to listening at it.
+/// Longer than a relay takes to answer. A listener that is silent for longer is not a relay.
 constexpr std::chrono::seconds kRelayAnswers{10};
+/// Longer than a rank takes from binding the name to listening at it. A name that is only bound for longer is not a
+/// relay's.
+constexpr std::chrono::seconds kRelayListens{2};
+constexpr int kPollMilliseconds = 1;
+/// Relays that end before they tell a port. After so many a rank connects by itself.
+constexpr int kMostEnds = 100;
 /// How long the owner of a relay waits for the ranks that still use it: its process may end right afterwards.
 constexpr std::chrono::seconds kStaysForOthers{2};
 constexpr std::chrono::milliseconds kPauseOfRelay{100};
@@ -228,23 +234,29 @@ Result<std::unique_ptr<Store>> open_own_store(const StoreLocation& where, Deadli
 
 Result<std::unique_ptr<Store>> open_shared_store(const StoreLocation& where, Deadline deadline) {
   const std::string name = relay_name(where);
-  // Another rank may hold the name when this one binds it, and not listen yet, or not any more, when this one dials. It
-  // needs a core for a moment then, perhaps this one.
-  const Deadline elected = deadline.earlier(Deadline::after(kRelayAnswers));
-  for (; !elected.passed(); std::this_thread::yield()) {
+  Deadline listens = Deadline::never();  // a limit only while the name is bound and nobody listens
+  for (int ends = 0; ends < kMostEnds && !deadline.passed();) {
     DialledSocket relay = dial_abstract(name);
     if (relay.error == EMFILE || relay.error == ENFILE) {
       return Status(Code::kSystem, "the store of this host: " + reason_of(relay.error));
     }
     if (!relay.fd.valid()) {
       if (relay.error != ECONNREFUSED) break;  // the listener's queue is full
-      auto own = listen_abstract(name);
-      if (own.ok()) return lead(where, std::move(own).value(), deadline);
-      continue;  // another rank was first
+      ListeningSocket own = try_to_listen_abstract(name);
+      if (own.fd.valid()) return lead(where, std::move(own.fd), deadline);
+      // Another rank was first, and does not listen yet, or not any more. It may need this core for a moment.
+      if (listens.is_never()) listens = Deadline::after(kRelayListens);
+      if (own.error != EADDRINUSE || listens.passed()) break;
+      ::poll(nullptr, 0, kPollMilliseconds);  // the kernel tells nobody when a socket begins to listen
+      continue;
     }
+    listens = Deadline::never();
     if (!check_same_user(relay.fd.get()).ok()) break;
     const auto port = told_port(relay.fd.get(), deadline);
-    if (!port) continue;
+    if (!port) {
+      ++ends;
+      continue;
+    }
     auto client =
         StoreClient::connect({kHere, *port, where.job, where.key}, deadline.earlier(Deadline::after(kRelayAnswers)));
     if (!client.ok()) break;
