@@ -79,9 +79,11 @@ bool read_some(int fd, std::string& text) {
   return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/// Returns true if a report begins with the word and holds the part.
-bool says(const std::string& line, const std::string& word, const std::string& part) {
-  return (line == word || line.rfind(word + " ", 0) == 0) && line.find(part) != std::string::npos;
+/// Returns true if a report begins with the word and holds all parts.
+bool says(const std::string& line, const std::string& word, const std::vector<std::string>& parts) {
+  if (line != word && line.rfind(word + " ", 0) != 0) return false;
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const auto& part) { return line.find(part) != std::string::npos; });
 }
 
 }  // namespace
@@ -108,13 +110,15 @@ struct RankProcesses::Process {
   }
 };
 
-std::string RankOutcome::report(const std::string& word, const std::string& part) const {
+std::string RankOutcome::report(const std::string& word, const std::vector<std::string>& parts) const {
   std::string all;
   for (const std::string& line : reports) {
-    if (says(line, word, part)) return line.substr(std::min(word.size() + 1, line.size()));
+    if (says(line, word, parts)) return line.substr(std::min(word.size() + 1, line.size()));
     all += line + "\n";
   }
-  throw std::runtime_error("no report '" + word + "' with '" + part + "' from a rank that ended with exit code " +
+  std::string wanted = word;
+  for (const std::string& part : parts) wanted += " ... " + part;
+  throw std::runtime_error("no report '" + wanted + "' from a rank that ended with exit code " +
                            std::to_string(exit_code) + ", signal " + std::to_string(signal) + ", reports:\n" + all +
                            "output:\n" + output);
 }
@@ -216,14 +220,14 @@ void RankProcesses::pump(core::Deadline deadline, const std::function<bool()>& d
   }
 }
 
-std::string RankProcesses::await(int rank, const std::string& word, const std::string& part) {
+std::string RankProcesses::await(int rank, const std::string& word, const std::vector<std::string>& parts) {
   const Process& process = *processes_.at(static_cast<size_t>(rank));
   const auto said = [&] {
     return std::any_of(process.outcome.reports.begin(), process.outcome.reports.end(),
-                       [&](const std::string& line) { return says(line, word, part); });
+                       [&](const std::string& line) { return says(line, word, parts); });
   };
   pump(patience(), [&] { return said() || process.ended(); });
-  return process.outcome.report(word, part);
+  return process.outcome.report(word, parts);
 }
 
 void RankProcesses::await_stopped(int rank) const {

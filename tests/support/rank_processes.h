@@ -23,9 +23,9 @@ struct RankOutcome {
   int signal = 0;
   std::vector<std::string> reports;  ///< lines of `report`
   std::string output;                ///< its stdout and stderr
-  /// The text after "<word> " of the first report that begins with `word` and holds `part`; throws std::runtime_error
-  /// with everything the rank said if there is none.
-  std::string report(const std::string& word, const std::string& part = "") const;
+  /// The text after "<word> " of the first report that begins with `word` and holds all `parts`; throws
+  /// std::runtime_error with everything the rank said if there is none.
+  std::string report(const std::string& word, const std::vector<std::string>& parts = {}) const;
 };
 
 /// Ranks of one job as processes that can be killed: this test program again, each running one hidden test case, with
@@ -61,8 +61,8 @@ class RankProcesses {
   void signal(int rank, int number);
   /// Writes a line that the rank reads with `rank_await`.
   void tell(int rank, const std::string& line);
-  /// Waits for the first report that begins with `word` and holds `part`, and returns the rest of it.
-  std::string await(int rank, const std::string& word, const std::string& part = "");
+  /// Waits for the first report that begins with `word` and holds all `parts`, and returns the rest of it.
+  std::string await(int rank, const std::string& word, const std::vector<std::string>& parts = {});
   /// Waits until the rank is stopped by a signal, as its kernel sees it; throws where it has ended instead.
   void await_stopped(int rank) const;
   /// Waits until all have ended. Those that have not when patience ends are killed, which their outcome shows.
