@@ -230,8 +230,10 @@ Status Engine::wait(Operation& operation, Deadline deadline, Stage stage) {
   look();  // before it sleeps: what was submitted with `more` has rung no thread
   Status slept;
   if (!reached()) {
-    if (lane_cores_ != nullptr && operation.on_lane()) lane_cores_->caller_sleeps(::sched_getcpu());
+    const int core = lane_cores_ != nullptr && operation.on_lane() ? ::sched_getcpu() : -1;
     slept = operation.sleep(deadline, stage);
+    // Not before it: then other ranks might read another word than this one for the batch that is about to run.
+    if (core >= 0) lane_cores_->caller_slept(core);
   }
   recorder_.waited(begin);
   return slept.ok() ? status() : slept;

@@ -237,7 +237,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const bool may_nap_;         ///< the coordinator: callers lack the cores, and control frames need no transport
   const size_t segment_bytes_;
   CoreClaim claim_;
-  const std::unique_ptr<LaneCores> lane_cores_;  ///< null unless the host has one core for each rank
+  const std::unique_ptr<LaneCores> lane_cores_;  ///< null unless lanes follow callers
   // Each of these says itself which thread may use it.
   Abort abort_;
   Mutex ending_mutex_;  ///< held by the thread that ends the epoch while it wakes the others

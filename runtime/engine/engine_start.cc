@@ -34,13 +34,20 @@ bool reaches_arenas(const Formation& formation) {
                                                    [](const LocalPeer& peer) { return peer.arena != nullptr; });
 }
 
-/// Null unless this rank has one core for its lanes, and shares memory with all others of its host.
-std::unique_ptr<LaneCores> follow_callers(const Formation& formation, const std::vector<int>& cores) {
-  const auto ranks = static_cast<size_t>(formation.plan.local_size());
-  if (cores.size() != 1 || ranks < 2 || formation.local.size() + 1 != ranks) return nullptr;
-  std::vector<std::atomic<uint32_t>*> words = {&formation.segment->control().caller_core};
-  for (const LocalPeer& peer : formation.local) words.push_back(&peer.segment->control().caller_core);
-  return std::make_unique<LaneCores>(cores.front(), allowed_cores(), std::move(words));
+/// Null unless this rank has claimed one core for its lanes, has as many cores as its host has ranks, and shares memory
+/// with all of those.
+std::unique_ptr<LaneCores> follow_callers(const Formation& formation, const std::vector<int>& claimed) {
+  const EpochPlan& plan = formation.plan;
+  const auto ranks = static_cast<size_t>(plan.local_size());
+  std::vector<int> cores = allowed_cores();
+  if (claimed.size() != 1 || ranks < 2 || cores.size() != ranks || formation.local.size() + 1 != ranks) return nullptr;
+  const std::vector<int> locals = plan.local_ranks();
+  std::vector<std::atomic<uint32_t>*> words(ranks, &formation.segment->control().caller_core);
+  for (const LocalPeer& peer : formation.local) {
+    words[static_cast<size_t>(std::find(locals.begin(), locals.end(), peer.rank) - locals.begin())] =
+        &peer.segment->control().caller_core;
+  }
+  return std::make_unique<LaneCores>(static_cast<size_t>(plan.local_rank()), std::move(cores), std::move(words));
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/shortage.h"
 #include "runtime/base/thread.h"
-#include "runtime/engine/core_claim.h"
 #include "runtime/engine/lane_cores.h"
 #include "runtime/engine/late_output.h"
 
@@ -34,7 +33,11 @@ bool needs_thread(const Batch& batch) {
 
 /// Without a thread: a job of small operations needs none.
 Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, ThreadSetup setup)
-    : mesh_(std::move(mesh)), executor_(executor), observer_(observer), setup_(std::move(setup)) {}
+    : mesh_(std::move(mesh)),
+      executor_(executor),
+      observer_(observer),
+      setup_(std::move(setup)),
+      place_(setup_.follows != nullptr ? setup_.follows->cores() : std::vector<int>()) {}
 
 void Lane::submit(std::unique_ptr<Batch>&& batch) {
   {
@@ -176,7 +179,6 @@ std::unique_ptr<Batch> Lane::take_first() {
 /// The lane's thread. Without the mutex while a batch runs, so that turns can queue the next ones.
 void Lane::run() {
   place_thread(setup_.name, setup_.cores);
-  CoreVisit place(setup_.follows != nullptr ? setup_.follows->allowed() : std::vector<int>());
   for (;;) {
     std::unique_ptr<Batch> batch;
     {
@@ -189,7 +191,7 @@ void Lane::run() {
       token_taken_ = true;
       on_thread_ = {batch->set, batch->number};
     }
-    if (setup_.follows != nullptr) place.stay_on(setup_.follows->core());
+    if (setup_.follows != nullptr) place_.stay_on(setup_.follows->core());
     const Status result = execute_safely(*batch);
     let_go(result);
     mesh_->note_waits(nullptr);

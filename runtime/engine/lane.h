@@ -9,6 +9,7 @@
 #include "runtime/base/fast_mutex.h"
 #include "runtime/engine/absent_input.h"
 #include "runtime/engine/baton.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/engine/executor.h"
 #include "runtime/engine/operation.h"
 
@@ -62,7 +63,7 @@ class LaneObserver {
 class Lane {
  public:
   /// How the lane's thread is set up when it starts: its name, and the cores it stays on (all if empty). If `follows`
-  /// is not null it outlives the lane, and says before each batch which core that is.
+  /// is not null it outlives the lane, and the thread goes to its core before each batch.
   struct ThreadSetup {
     std::string name;
     std::vector<int> cores;
@@ -114,6 +115,7 @@ class Lane {
   Executor& executor_;
   LaneObserver& observer_;
   const ThreadSetup setup_;
+  CoreVisit place_;  ///< used by the thread
   std::unique_ptr<Batch> inline_ RUEDA_GUARDED_BY(baton_holder);
 
   mutable FastMutex mutex_;

@@ -8,29 +8,33 @@ namespace rueda::core {
 
 /// The core for a rank's lanes if its host has as many cores as ranks. A lane's thread works while its caller sleeps,
 /// so the two belong on one core: a wake-up from core to core takes as long as a small batch. The kernel may put the
-/// callers of two ranks on each other's cores, and leaves them there. The lanes of all ranks then change places.
+/// callers of two ranks on each other's cores, and leaves them there. The lanes of these ranks then change places.
 ///
-/// Each rank publishes its caller's core. If these are all different, each rank's lanes go to its caller's core. If
-/// not, all go home, to the rank's share. All ranks compute this from the same words, so no two share a core for long.
+/// Each rank has a share, its home, and publishes the core of its caller. A rank whose caller sits on the home of a
+/// second rank, whose caller sits on the home of a third, and so on back to the first, has its lanes at its caller's
+/// core. All other lanes are at home. All ranks compute this from the same words, so no two share a core for long.
 class LaneCores {
  public:
-  /// `home` is one of the cores `allowed` to this process. `words` are those of the host's ranks, this rank's first,
-  /// and outlive this; a word is 0 until its rank has published a core, and then one more than its number.
-  LaneCores(int home, std::vector<int> allowed, std::vector<std::atomic<uint32_t>*> words)
-      : home_(home), allowed_(std::move(allowed)), words_(std::move(words)) {}
+  /// `cores` (ascending) are the homes by local rank, and all cores of the host. `words` are those of the ranks, in the
+  /// same order and as many; they outlive this. A word is 0 until its rank has published a core, and then the core's
+  /// number plus one.
+  LaneCores(size_t local_rank, std::vector<int> cores, std::vector<std::atomic<uint32_t>*> words)
+      : rank_(local_rank), cores_(std::move(cores)), words_(std::move(words)) {}
 
-  /// A thread on this core is about to sleep until a lane has finished. Published once kSame of them in a row were on
-  /// one core. Any thread.
-  void caller_sleeps(int core);
-  /// Where lanes belong now. Any thread.
+  /// A thread that was on this core has slept until a lane had finished. Publishes the core after kSame such sleeps in
+  /// a row. Any thread.
+  void caller_slept(int core);
+  /// Where lanes belong now: one of `cores`, whatever other ranks have published. Any thread.
   int core() const;
-  const std::vector<int>& allowed() const { return allowed_; }
+  const std::vector<int>& cores() const { return cores_; }
 
   static constexpr uint32_t kSame = 16;
 
  private:
-  const int home_;
-  const std::vector<int> allowed_;
+  size_t home_of(uint32_t published) const;
+
+  const size_t rank_;
+  const std::vector<int> cores_;
   const std::vector<std::atomic<uint32_t>*> words_;
   std::atomic<uint32_t> latest_{0};  ///< as in a word
   std::atomic<uint32_t> in_a_row_{0};

@@ -116,31 +116,29 @@ class PlacedExecutor : public FailingExecutor {
   std::vector<int> cores;
 };
 
-TEST_CASE("a lane runs each batch on its caller's core, and stays where it is if there is no such core") {
+TEST_CASE("a lane runs each batch on the core of its caller") {
   baton_holder.assert_held();
   const std::vector<int> allowed = allowed_cores();
+  if (allowed.size() < 2) WARN("with one core a lane can go nowhere, so this shows nothing");
   const int home = allowed.front(), away = allowed.back();
   const auto word_of = [](int core) { return static_cast<uint32_t>(core) + 1; };
   std::atomic<uint32_t> mine{0}, others{0};
-  const LaneCores cores(home, allowed, {&mine, &others});
+  const LaneCores cores(0, {home, away}, {&mine, &others});
   const Abort abort;
   Story story;
   PlacedExecutor executor;
   NotingObserver observer(story);
   Lane lane(mesh_of_one(story, abort), executor, observer, {"lane", {home}, &cores});
-  const auto placed = [&] {
+  const auto placed = [&]() RUEDA_ON(baton_holder) {
     lane.submit(std::make_unique<Batch>());
     REQUIRE(lane.drain(late()));
     return executor.cores;
   };
   CHECK(placed() == std::vector{home});
   mine = word_of(away);
-  CHECK(placed() == std::vector{home});
-  others = word_of(1 << 20);
+  others = word_of(home);
   CHECK(placed() == std::vector{away});
-  mine = word_of(1 << 21);
-  CHECK(placed() == std::vector{away});
-  mine = word_of(home);
+  others = word_of(away);
   CHECK(placed() == std::vector{home});
   lane.stop();
   CHECK(allowed_cores() == allowed);
