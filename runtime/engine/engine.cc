@@ -232,7 +232,7 @@ Status Engine::wait(Operation& operation, Deadline deadline, Stage stage) {
   if (!reached()) {
     const int core = lane_cores_ != nullptr && operation.on_lane() ? ::sched_getcpu() : -1;
     slept = operation.sleep(deadline, stage);
-    // Not before it: then other ranks might read another word than this one for the batch that is about to run.
+    // Published before the sleep, it would reach some ranks in time for the batch that is about to run, and not others.
     if (core >= 0) lane_cores_->caller_slept(core);
   }
   recorder_.waited(begin);

@@ -13,7 +13,6 @@
 #include "runtime/base/usable_cores.h"
 #include "runtime/engine/core_claim.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/lane_cores.h"
 #include "runtime/net/shm_control_link.h"
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/control_tree.h"

@@ -115,7 +115,7 @@ class Lane {
   Executor& executor_;
   LaneObserver& observer_;
   const ThreadSetup setup_;
-  CoreVisit place_;  ///< used by the thread
+  CoreVisit place_;  ///< of the thread, and used by it alone
   std::unique_ptr<Batch> inline_ RUEDA_GUARDED_BY(baton_holder);
 
   mutable FastMutex mutex_;

@@ -21,14 +21,14 @@ class LaneCores {
   LaneCores(size_t local_rank, std::vector<int> cores, std::vector<std::atomic<uint32_t>*> words)
       : rank_(local_rank), cores_(std::move(cores)), words_(std::move(words)) {}
 
-  /// A thread that was on this core has slept until a lane had finished. Publishes the core after kSame such sleeps in
-  /// a row. Any thread.
+  /// A thread has slept on this core while a lane worked for it. Publishes the core after kSame such sleeps in a row.
+  /// Any thread.
   void caller_slept(int core);
   /// Where lanes belong now: one of `cores`, whatever other ranks have published. Any thread.
   int core() const;
   const std::vector<int>& cores() const { return cores_; }
 
-  static constexpr uint32_t kSame = 16;
+  static constexpr uint32_t kSame = 16;  ///< so that a caller that the kernel moves for a moment moves no lane
 
  private:
   size_t home_of(uint32_t published) const;

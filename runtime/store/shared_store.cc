@@ -47,7 +47,7 @@ constexpr std::chrono::seconds kRelayAnswers{10};
 /// relay's.
 constexpr std::chrono::seconds kRelayListens{2};
 constexpr int kPollMilliseconds = 1;
-/// Relays that end before they tell a port. After so many a rank connects by itself.
+/// After so many relays that have ended before they told a port, a rank connects by itself.
 constexpr int kMostEnds = 100;
 /// How long the owner of a relay waits for the ranks that still use it: its process may end right afterwards.
 constexpr std::chrono::seconds kStaysForOthers{2};
