@@ -68,8 +68,8 @@ def ended(tmp_path_factory):
     """How many of two ranks have run a program to its end; all of them run in one job of torchrun's."""
     folder = tmp_path_factory.mktemp("together")
     training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
-    piece = shlex.join(["pieces.py", str(GUIDE), "0"])
-    programs = ["collectives.py 3", *training, "hooks.py", "refusals.py", "data_parallel.py", "parallelism.py", "staging.py", "buckets.py", piece]
+    piece = shlex.join(["pieces.py", str(GUIDE), "torch"])
+    programs = ["collectives.py 3", *training, "hooks.py", "refusals.py", "data_parallel.py", "parallelism.py", "staging.py", "buckets.py", "averages.py", piece]
     output = torchrun("several.py", *programs, folder=folder)
 
     def count(program):
@@ -118,6 +118,10 @@ def test_staging_buffers_of_the_group_give_the_same_parameters_and_are_used_wher
 
 def test_buckets_whose_gradients_are_views_move_into_shared_memory_and_no_others(ended):
     assert ended("buckets.py") == 2
+
+
+def test_averages_are_made_while_gradients_are_summed_unless_a_program_has_a_hook(ended):
+    assert ended("averages.py") == 2
 
 
 def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives(ended):
@@ -176,18 +180,14 @@ def test_a_backend_that_rueda_cannot_make_is_refused_in_words():
     assert not dist.is_initialized() and not rueda.is_initialized()
 
 
-@pytest.mark.parametrize("number, needs", [
-    pytest.param(0, "torch", id="torch"),
-    pytest.param(1, "lightning", marks=pytest.mark.long, id="lightning"),
-    pytest.param(2, "accelerate", marks=pytest.mark.long, id="accelerate"),
-])
-def test_the_code_in_the_guide_runs(ended, number, needs, tmp_path):
-    if importlib.util.find_spec(needs) is None:
-        pytest.skip(f"{needs} is not installed: pip install {needs}")
+@pytest.mark.parametrize("module", ["torch", pytest.param("lightning", marks=pytest.mark.long), pytest.param("accelerate", marks=pytest.mark.long)])
+def test_the_code_in_the_guide_runs(ended, module, tmp_path):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed: pip install {module}")
     # Lightning makes folders in the working folder. The two large ones run under one launcher each.
-    launch = torchrun if needs == "accelerate" else hvdrun
-    assert launch("pieces.py", str(GUIDE), str(number), folder=tmp_path).count("ran") == 2
-    if number == 0:
+    launch = torchrun if module == "accelerate" else hvdrun
+    assert launch("pieces.py", str(GUIDE), module, folder=tmp_path).count("ran") == 2
+    if module == "torch":
         assert ended("pieces.py") == 2
 
 

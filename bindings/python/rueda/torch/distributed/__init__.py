@@ -13,5 +13,6 @@ on top of those after it:
     devices             copies on the host of tensors on other devices
     group_arguments     the forms in which PyTorch passes arguments
     bucket_memory       moves the buckets of DistributedDataParallel into memory that the ranks of a host share
+    averages            averages the gradients of DistributedDataParallel while they are summed
     forward_works, built_in_hooks, older   what PyTorch, or some of its versions, needs on top
 """

@@ -12,7 +12,8 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import Reducer
 
-from rueda.torch.distributed import bucket_memory
+from rueda.torch.distributed import averages, bucket_memory
+from rueda.torch.distributed.other_backends import SharingGroup
 
 _groups: Any = weakref.WeakKeyDictionary()  # the group of each reducer over this backend
 
@@ -26,8 +27,8 @@ def _same_in_python(built_in: Any) -> Any:
 
 
 def install() -> None:
-    """Makes the registration of a built-in hook register the one in Python, if the reducer's group is of this backend,
-    and lets the reducer's buckets move into shared memory."""
+    """Makes the registration of a built-in hook register the one in Python, if the reducer's group is of this backend.
+    Lets such a reducer average while it sums, and its buckets move into shared memory."""
     made, register = Reducer.__init__, dist._register_builtin_comm_hook
     if hasattr(register, "serves_rueda"):
         return
@@ -38,6 +39,8 @@ def install() -> None:
         group = named.get("process_group", arguments[3] if len(arguments) > 3 else None)
         if isinstance(group, dist.ProcessGroup) and group.name() == "rueda":
             _groups[self] = group
+            if not isinstance(group, SharingGroup):  # another backend may know no averages
+                averages.watch(self, group)
             if named.get("gradient_as_bucket_view", len(arguments) > 7 and arguments[7]):
                 bucket_memory.watch(self, named.get("params", arguments[0] if arguments else ()))
 

@@ -17,7 +17,7 @@ from rueda.operations import ALLREDUCE, BROADCAST, RECV, REDUCE, SEND, encode_na
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.torch import graphs, placed
 from rueda.torch.asynchronous import start_group, start_in_place
-from rueda.torch.distributed import bucket_memory, built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
+from rueda.torch.distributed import averages, bucket_memory, built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_rows import RowsGroup
 from rueda.torch.distributed.meeting import StoreOfRankZero, join_job
@@ -35,7 +35,7 @@ def create(options: Any) -> "RuedaGroup":
     in ascending order. Raises what rueda.torch.init() raises if the process cannot become a rank of the job.
     """
     others = Others()
-    for part in (monitored_barrier, callbacks, forward_works, built_in_hooks, older):
+    for part in (monitored_barrier, callbacks, forward_works, averages, built_in_hooks, older):
         part.install()
     ranks = list(options.global_ranks_in_group)
     if ranks != sorted(ranks):
