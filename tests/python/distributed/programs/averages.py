@@ -123,6 +123,17 @@ def check_ranks_without_inputs():
             assert reduced(ddp, LEAST) == LEAST
 
 
+def check_several_under_one_join():
+    """PyTorch counts the ranks with inputs for the first module only; the others divide by the group's size."""
+    for static in (True, False):
+        first, second = wrapped(), wrapped()
+        with Join([first, second], divide_by_initial_world_size=static):
+            for _ in range(2 * dist.get_rank()):
+                assert reduced(first, 4.0) == (2 if static else 4) and reduced(second, 4.0) == 2
+        with Join([first, second], enable=False):
+            assert reduced(first, LEAST) == LEAST and reduced(second, LEAST) == LEAST
+
+
 def check_nothing_is_kept():
     gc.collect()
     before = set(averages._averages)
@@ -139,5 +150,6 @@ if __name__ == "__main__":
     check_programs_hooks()
     check_other_hooks()
     check_ranks_without_inputs()
+    check_several_under_one_join()
     check_nothing_is_kept()
     dist.destroy_process_group()

@@ -8,8 +8,9 @@ averages, in its first forward pass, unless the program has registered a hook by
 later takes its place, as if there had been none.
 
 In a pass under Join, a rank that has no more inputs takes part without a forward pass, perhaps before its first one. It
-has no hook then, so it sums. The other ranks divide as PyTorch does, and sum. They do the same for gradients that are
-sparse or no floating-point numbers.
+has no hook then, so it sums. The other ranks divide as PyTorch does, and sum: by the number of ranks that have inputs if
+PyTorch counts them, which it does for the first of several modules under one Join, and by the group's size otherwise.
+They do the same for gradients that are sparse or no floating-point numbers.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from typing import Any, Callable, Optional, Tuple
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Reducer
+from torch.distributed.algorithms.join import Join
 
 _AVERAGED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _averages: Any = weakref.WeakKeyDictionary()  # the hook of each reducer
@@ -97,6 +99,12 @@ def install() -> None:
             except RuntimeError:  # it has one that did not pass here
                 del _averages[reducer]
 
+    def divide_by_size(joinable: Any) -> None:
+        reducer = getattr(joinable, "reducer", None)
+        average = _averages.get(reducer) if isinstance(reducer, Reducer) else None
+        if average is not None and joinable._join_config.enable:
+            average.begin_pass(average.size)
+
     def divide_by_result(reducer: Any, work: Any, use_static_world_size: bool) -> None:
         average = _averages.get(reducer)
         if average is not None:
@@ -113,12 +121,14 @@ def install() -> None:
                            ("_get_zeros_like_grad_buckets", divide_nothing)):  # fmt: skip
         with contextlib.suppress(AttributeError):
             setattr(Reducer, method, _behind(before, getattr(Reducer, method)))
+    with contextlib.suppress(AttributeError):
+        Join.notify_join_context = staticmethod(_behind(divide_by_size, Join.notify_join_context))
 
 
 def _behind(before: Callable[..., None], method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def both(reducer: Any, *arguments: Any, **named: Any) -> Any:
-        before(reducer, *arguments, **named)
-        return method(reducer, *arguments, **named)
+    def both(of: Any, *arguments: Any, **named: Any) -> Any:
+        before(of, *arguments, **named)
+        return method(of, *arguments, **named)
 
     return both
