@@ -111,9 +111,10 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
 /// or another thread was told late.
 void Engine::note_time(const Batch& batch, SteadyClock::time_point now, const Status& result) {
   const SteadyClock::time_point before = batch.team->ended.exchange(now, std::memory_order_relaxed);
-  if (batch.call.choice.trial == 0 || !batch.team->lowest || !result.ok() || before > batch.begun) return;
-  const auto took = now - std::max(batch.agreed, before);
-  trial_times_.push(batch.set, {batch.call.choice.trial, took, batch.distance});
+  const uint64_t trial = batch.call.choice.trial;
+  if (trial == 0 || !result.ok()) return;
+  trial_times_.show(trial, {batch.agreed, before, now, before <= batch.begun});
+  if (batch.team->lowest) trial_times_.await(batch.set, {trial, {}, batch.distance}, batch.team->team.ranks);
 }
 
 /// Ends without a batch: a join, an error verdict, or the end of the epoch. If the epoch ends in order on all ranks,

@@ -49,6 +49,14 @@ std::unique_ptr<LaneCores> follow_callers(const Formation& formation, const std:
   return std::make_unique<LaneCores>(static_cast<size_t>(plan.local_rank()), std::move(cores), std::move(words));
 }
 
+/// By rank; null for ranks that do not share memory with this one.
+std::vector<ControlWords*> control_words(const Formation& formation) {
+  std::vector<ControlWords*> words(static_cast<size_t>(formation.plan.size));
+  words[static_cast<size_t>(formation.plan.rank)] = &formation.segment->control();
+  for (const LocalPeer& peer : formation.local) words[static_cast<size_t>(peer.rank)] = &peer.segment->control();
+  return words;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
@@ -103,6 +111,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
           plan_, plan_.host_of[0] == plan_.host_of[static_cast<size_t>(plan_.rank)],
           [this](uint8_t number) { return executor_->algorithm_name(number); }, [this] { ring_coordinator(); }),
       recorder_(timeline_),
+      trial_times_(plan_.rank, control_words(formation_)),
       teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
       lanes_(
           plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }, abort_,

@@ -41,17 +41,31 @@ struct SegmentHeader {
   int32_t reserved;
 };
 
+inline constexpr size_t kTrialsShown = 16;
+
+/// When one rank ran a batch that is timed, as nanoseconds of the steady clock. `trial` is the number of the trial; it
+/// is 0 at first and while the others are written. Numbers grow. The owner writes; the set's lowest member reads.
+struct alignas(64) TrialWords {
+  std::atomic<uint64_t> trial;
+  std::atomic<int64_t> agreed;  ///< its verdict came
+  std::atomic<int64_t> before;  ///< the set's batch before it ended
+  std::atomic<int64_t> ended;   ///< 0: the rank does not know these times
+};
+
 /// The control words of a rank. `asleep` is 0 while a thread holds the baton and looks at the control rings, or soon
 /// will. If it is 1, a peer that writes to one of the rank's rings also rings the rank's eventfd, unless the frame can
 /// wait for the next turn. For such a frame it rings if `expecting` is 1, and does not look at `asleep`: that word
 /// changes with every operation, and `expecting` seldom. Only the holder of the baton writes the two. `beats` grows
 /// while the rank's process runs (`Heart`); peers on the host only read it. `caller_core` is
-/// where the rank's callers sleep (`LaneCores`); callers write it.
+/// where the rank's callers sleep (`LaneCores`); callers write it. `clock` tells which steady clock the rank reads, and
+/// `trials` holds its latest trials by their numbers modulo kTrialsShown (`TrialTimes`).
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
   alignas(128) std::atomic<uint32_t> expecting;
   alignas(128) std::atomic<uint64_t> beats;
   alignas(128) std::atomic<uint32_t> caller_core;
+  alignas(128) std::atomic<uint64_t> clock;
+  alignas(128) TrialWords trials[kTrialsShown];
 };
 
 /// The word of one outgoing byte ring (shm_ring.cc), whose lines follow it. With a and i as local ranks:
