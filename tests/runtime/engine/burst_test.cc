@@ -23,7 +23,7 @@ TEST_CASE("the first look finds no burst, however much there is") {
 }
 
 TEST_CASE("many operations that come closer than the gap make a burst, however many looks found them") {
-  const size_t each = GENERATE(1, 3, 5, Burst::kMany);
+  const size_t each = GENERATE(size_t{1}, size_t{3}, size_t{5}, Burst::kMany);
   Burst burst;
   SteadyClock::time_point now = SteadyClock::now();
   burst.look(1, now);
