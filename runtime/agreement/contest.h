@@ -12,16 +12,20 @@ namespace rueda::core {
 /// One contest of variants for batches of one class, decided by how long they take. Times are nanoseconds for each byte
 /// of a batch, so batches of one class need not be of one size. Pure; owned by the tuner.
 ///
-/// A variant's time is the shortest or, from four runs on, the time that an eighth of its runs stay below: other work
-/// on the machine only makes batches longer, and one lucky run must not decide. The more often a variant has run, the
-/// less it may lie behind the best to stay in the contest. The one that is left wins, or the best of those that are
-/// left after kRounds.
+/// A variant's time is the shortest, and from four runs on the time that an eighth of its runs stay below: other work
+/// on the machine only makes batches longer, and one lucky run must not decide. But if the times of one variant lie far
+/// apart, as with more ranks than cores, its short batches tell little about the others. Its time is then the mean of
+/// all but the longest eighth of its runs, and a contest takes kMostRounds instead of kRounds.
+///
+/// The more often a variant has run, the less it may lie behind the best to stay in the contest. The one that is left
+/// wins, or the best of those that are left after the last round.
 class Contest {
  public:
-  /// How often each variant runs that stays to the end.
+  /// How often each variant runs that stays to the end, and how often if times lie far apart.
   static constexpr int kRounds = 7;
+  static constexpr int kMostRounds = 28;
   /// How many times of a variant are kept. Later ones change nothing.
-  static constexpr size_t kMostTimes = 16;
+  static constexpr size_t kMostTimes = 32;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   explicit Contest(const std::vector<Variant>& variants);
@@ -65,11 +69,14 @@ class Contest {
     bool out = false;
   };
   std::vector<Variant> variants() const;
+  int rounds() const { return far_apart_ ? kMostRounds : kRounds; }
+  void judge_spread();
   void drop_losers();
   uint64_t random();
 
   std::vector<Entry> entries_;
   std::optional<size_t> winner_;
+  bool far_apart_ = false;                ///< the times of one variant are
   uint64_t state_ = 0x9e3779b97f4a7c15u;  // any number but 0
 };
 

@@ -4,7 +4,8 @@
 //                             └─▶ the course at the cores' distance
 //                                   ├─ undecided: the contest's next, if the purse allows it
 //                                   ├─ decided once: a contest of the winner's refinements
-//                                   └─ decided:   the winner, timed now and then, perhaps beside a challenger
+//                                   ├─ decided:   the winner, timed now and then, perhaps beside a challenger
+//                                   └─ go_on:     a batch to be timed has been chosen; first its variant warms up
 //   timed ─▶ the trial ─▶ the purse pays ─▶ the contest
 //                      └─ the winner's: if times stay odd, a new contest
 //
@@ -24,9 +25,6 @@ using std::chrono::seconds;
 
 constexpr int kWarmups = 2;
 constexpr size_t kMostTuned = 512;
-constexpr size_t kMostTrials = 64;
-/// Batches after which a trial without a report counts as lost: its set has gone, or its member has.
-constexpr uint64_t kMostUnheard = 256;
 /// A decided course times one batch of so many, and more while times are odd.
 constexpr int kTimedOneOf = 32;
 constexpr int kOddOneOf = 4;
@@ -41,7 +39,6 @@ constexpr uint64_t kMostDoublings = 5;
 /// again.
 constexpr int kMostUntimed = 16;
 constexpr uint64_t kPageBytes = 4096;
-constexpr double kRefill = 1e-3;
 
 bool has_variants(const BatchShape& shape) {
   const bool kind = shape.kind == OpKind::kAllreduce || shape.kind == OpKind::kBroadcast ||
@@ -90,6 +87,12 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
   if (!has_variants(shape)) return {};
   const GroupKey key(shape.set, class_of(shape));
   Group& group = group_of(key);
+  const Pick pick = choose(key, group, shape);
+  note_run(group.course(), pick.variant);
+  return pick;
+}
+
+Tuner::Pick Tuner::choose(const GroupKey& key, Group& group, const BatchShape& shape) {
   Course& course = group.course();
   if (!course.contest && (group.warmed >= kWarmups || recalled_.contains(at(key.second, group.distance)))) {
     begin(key, group, shape);
@@ -97,33 +100,28 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
   const bool all_contribute = shape.absent == 0;
   if (!course.contest) {
     if (++group.warmed < kWarmups || !all_contribute) return {};
-    return start(key, std::nullopt, shape, 0);
+    return start(key, std::nullopt, shape);
   }
-  if (!all_contribute) return {best_of(course), 0};
+  if (!all_contribute) {
+    pass(course);
+    return {best_of(course), 0};
+  }
   if (course.contest->winner() && !course.refined) refine(course, shape);
   if (course.contest->size() < 2) return {best_of(course), 0};
+  if (!course.runs.empty()) return go_on(key, course, shape);
   const Pick own = course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
-  if (!parts_.check || own.trial != 0 || !own.variant) return own;
-  return check_beside(key, course, shape, *own.variant);
-}
-
-/// In pairs, so that both of a pair meet the machine in the same state. The choice also runs beside itself: that pair
-/// shows what chance does.
-Tuner::Pick Tuner::check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own) {
-  const size_t turn = course.checked++;
-  const bool is_own = turn % 2 == 0;
-  const std::vector<Variant> ways = ways_beside(course);
-  const Pick pick = start(key, is_own ? own : ways[turn / 2 % ways.size()], shape, 0);
-  trials_.back().role = is_own ? TrialRole::kOwn : TrialRole::kOther;
-  return pick;
+  if (!parts_.check || own.trial != 0 || !own.variant || !course.runs.empty()) return own;
+  return begin_check(key, course, shape, *own.variant);
 }
 
 /// A program that makes new sizes or sets for ever must not fill the memory.
 Tuner::Group& Tuner::group_of(const GroupKey& key) {
   const auto found = groups_.find(key);
   if (found == groups_.end() && groups_.size() >= kMostTuned) {
-    groups_.erase(std::min_element(groups_.begin(), groups_.end(),
-                                   [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+    const auto oldest = std::min_element(groups_.begin(), groups_.end(),
+                                         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    for (Course& course : oldest->second.courses) give_up(course);
+    groups_.erase(oldest);
   }
   Group& group = found == groups_.end() ? groups_[key] : found->second;
   group.used = ++picks_;
@@ -187,19 +185,24 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
     return {best_of(course), 0};
   }
   const double best = std::min(contest.best_time(), course.reference);
-  if (best == Contest::kNever) return start(key, std::nullopt, shape, 0);
-  refill();
+  if (best == Contest::kNever) return start(key, std::nullopt, shape);
+  const Variant& variant = contest.variant(*next);
+  const int batches = 1 + std::max(0, warm_ups(course, shape) - (course.last == variant ? course.in_a_row : 0));
   const double behind = contest.time(*next) == Contest::kNever ? best : std::max(0.0, contest.time(*next) - best);
-  const double cost = behind * static_cast<double>(shape.bytes);
-  if (purse_ - held_ < cost) return without_trial(key, course, shape);
-  contest.begin(*next);
-  course.untimed = 0;
-  return start(key, contest.variant(*next), shape, cost);
+  const double cost = behind * static_cast<double>(shape.bytes) * batches;
+  if (!can_pay(cost)) return without_trial(key, course, shape);
+  Run run{variant};
+  run.cost = cost;
+  run.batches = batches;
+  run.contests = true;
+  plan(course, {run});
+  return go_on(key, course, shape);
 }
 
 /// The best of the variants that were heard of; if none was, all begin again.
 void Tuner::give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape) {
   course.untimed = 0;
+  give_up(course);
   course.decided = parts_.now();
   if (!leader_of(course)) {
     course.contest = course.contest->anew();
@@ -214,19 +217,16 @@ Tuner::Pick Tuner::without_trial(const GroupKey& key, Course& course, const Batc
   if (const std::optional<size_t> leader = leader_of(course)) {
     const Variant& variant = course.contest->variant(*leader);
     // Costs nothing, and shows whether it leads by luck.
-    return course.contest->wants_times(*leader) ? start(key, variant, shape, 0) : Pick{variant, 0};
+    const bool timed = course.contest->wants_times(*leader) && is_warm(course, variant, warm_ups(course, shape));
+    return timed ? start(key, variant, shape) : Pick{variant, 0};
   }
   if (++course.untimed < kMostUntimed) return {neighbour(key, *course.contest), 0};
   course.untimed = 0;
-  return start(key, std::nullopt, shape, 0);
+  return start(key, std::nullopt, shape);
 }
 
 Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape& shape) {
   const Variant& winner = course.contest->variant(*course.contest->winner());
-  if (course.half) {
-    const Pick pick = end_pair(key, course, shape);
-    if (pick.trial != 0) return pick;
-  }
   if (++course.untimed < (course.odd > 0 ? kOddOneOf : kTimedOneOf)) return {winner, 0};
   course.untimed = 0;
   if (!course.challenges) {
@@ -234,17 +234,11 @@ Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape
     std::erase(ways, winner);
     course.challenges.emplace(std::move(ways), parts_.now(), course.tours);
   }
-  refill();
-  const double cost = course.contest->time(*course.contest->winner()) * static_cast<double>(shape.bytes);
-  if (!course.challenges->due(parts_.now()) || purse_ - held_ < cost) return start(key, winner, shape, 0);
-  return begin_pair(key, course, shape, cost);
-}
-
-Tuner::Pick Tuner::start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost) {
-  if (trials_.size() == kMostTrials) forget_oldest();
-  held_ += cost;
-  trials_.push_back({++last_trial_, key, variant, shape.bytes, cost, picks_, TrialRole::kTrial});
-  return {variant, last_trial_};
+  const double takes = course.contest->time(*course.contest->winner()) * static_cast<double>(shape.bytes);
+  const int batches = 1 + warm_ups(course, shape);
+  if (course.challenges->due(parts_.now()) && can_pay(takes * batches)) return begin_pair(key, course, shape);
+  plan(course, {Run{winner}});
+  return go_on(key, course, shape);
 }
 
 /// What the nearest size has chosen at this distance of the cores, for batches so large that the purse allows no trial.
@@ -277,7 +271,9 @@ void Tuner::timed(const TrialTime& time) {
   if (time.took <= nanoseconds(0)) return;  // no batch takes no time
   const auto group = groups_.find(trial.key);
   if (group == groups_.end()) return;
-  group->second.distance = time.distance;
+  if (std::exchange(group->second.distance, time.distance) != time.distance) {
+    note_run(group->second.course(), std::nullopt);
+  }
   take(trial, group->second.course(), time);
 }
 
@@ -301,12 +297,13 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
   const double best = std::min(contest.best_time(), course.reference);
   // Another way than the leader would not have been faster, as far as is known: what its batch takes longer is chance.
   if (best != Contest::kNever && contest.leader() != index) {
-    pay(std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes));
+    pay(std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes) * trial.batches);
   }
   const bool decides = contest.took(*index, per_byte);
   if (decides) {
     course.decided = parts_.now();
     course.untimed = 0;
+    give_up(course);
   }
   tell(trial, time);
   if (decides) tell_choice(trial.key, time.distance, trial.bytes, contest);
@@ -336,27 +333,10 @@ void Tuner::watch(Course& course, double time) {
   course.refined = false;
   course.challenges.reset();
   course.tours = 0;
-  course.half.reset();
+  give_up(course);
   course.reference = time;
   course.odd = 0;
   ++course.restarts;
-}
-
-/// What a trial holds of the purse is free again when no report can be expected any more.
-void Tuner::refill() {
-  while (!trials_.empty() && picks_ - trials_.front().pick > kMostUnheard) forget_oldest();
-  const auto now = parts_.now();
-  const double passed = static_cast<double>(std::chrono::duration_cast<nanoseconds>(now - filled_).count());
-  purse_ = std::min(static_cast<double>(nanoseconds(kPurse).count()), purse_ + passed * kRefill);
-  filled_ = now;
-}
-
-/// A process that was stopped in a trial must not stop tuning for days.
-void Tuner::pay(double cost) { purse_ = std::max(purse_ - cost, -static_cast<double>(nanoseconds(kPurse).count())); }
-
-void Tuner::forget_oldest() {
-  held_ -= trials_.front().held;
-  trials_.pop_front();
 }
 
 /// Sets with classes alike share what is kept: the set of all ranks comes first.

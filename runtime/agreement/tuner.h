@@ -61,8 +61,13 @@ struct TrialReport {
 /// at once. Later batches are timed now and then; if their times stay changed, a new contest begins. Now and then one
 /// of the other variants runs beside the choice, and takes its place if it is better again and again.
 ///
-/// What trials cost beyond the best variant known comes out of a purse: 200 ms at the start, and a thousandth of the
-/// time that passes, never more than 200 ms together. A trial whose cost cannot be known counts as twice the best time.
+/// A batch is timed only if batches in the same variant have run before it for kWarmUp, one to kMostWarmUps of them:
+/// the first ones find the caches and the ranks as another variant has left them. Batches that take longer than
+/// kNeedNone leave nothing in the caches, and need none.
+///
+/// What trials and the batches that warm up for them cost beyond the best variant known comes out of a purse: 200 ms at
+/// the start, and a thousandth of the time that passes, never more than 200 ms together. A trial whose cost cannot be
+/// known counts as twice the best time.
 ///
 /// Pure: it is told the time and the times of trials. Rank 0's engine owns it; the baton's holder uses it.
 class Tuner {
@@ -96,16 +101,21 @@ class Tuner {
 
   static constexpr std::chrono::milliseconds kPurse{200};
   static constexpr uint64_t kLeastBytes = 16 << 10;
+  static constexpr std::chrono::microseconds kWarmUp{500};
+  static constexpr int kMostWarmUps = 4;
+  static constexpr std::chrono::milliseconds kNeedNone{5};
 
  private:
-  /// The rest of a pair of Challenges.
-  struct Half {
-    uint64_t pair = 0;
+  /// A batch that is to be timed once its variant has warmed up.
+  struct Run {
     Variant variant;
+    uint64_t bytes = 0;  ///< of the batch; 0: any. Batches of other sizes take another time for each byte
+    double cost = 0;     ///< with those that warm up
+    int batches = 1;     ///< with those that warm up
+    TrialRole role = TrialRole::kTrial;
+    uint64_t pair = 0;  ///< of Challenges; 0: of none
     bool challenges = false;
-    uint64_t bytes = 0;  ///< of both batches: others take another time for each byte
-    double cost = 0;
-    int passed = 0;  ///< batches of other sizes since
+    bool contests = false;  ///< it is a trial of the contest
   };
   /// One class at one distance, in one process set.
   struct Course {
@@ -118,7 +128,10 @@ class Tuner {
     size_t checked = 0;
     std::optional<Challenges> challenges;  ///< of the choice; empty until it is used first
     int tours = 0;                         ///< of challenges, and the choices that they have replaced
-    std::optional<Half> half;              ///< a pair has begun, and its other batch has not
+    std::deque<Run> runs;                  ///< that come next, in this order
+    int waited = 0;                        ///< batches since the last of them that was timed
+    std::optional<Variant> last;           ///< of the last batch; empty: it is not known
+    int in_a_row = 0;                      ///< batches in it, at most kMostWarmUps
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
@@ -136,6 +149,7 @@ class Tuner {
     std::optional<Variant> variant;  ///< empty: without a tuner's choice
     uint64_t bytes = 0;
     double held = 0;    ///< nanoseconds of the purse that nothing else may spend meanwhile
+    int batches = 1;    ///< with those that have warmed up for it
     uint64_t pick = 0;  ///< the number of its pick
     TrialRole role = TrialRole::kTrial;
     uint64_t pair = 0;  ///< of Challenges; 0: of none
@@ -149,17 +163,24 @@ class Tuner {
   std::vector<Variant> refinements_of(const BatchShape& shape, const Variant& variant) const;
   static std::optional<size_t> leader_of(const Course& course);
   static std::optional<Variant> best_of(const Course& course);
+  Pick choose(const GroupKey& key, Group& group, const BatchShape& shape);
   Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
   void give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
-  Pick begin_pair(const GroupKey& key, Course& course, const BatchShape& shape, double cost);
-  Pick end_pair(const GroupKey& key, Course& course, const BatchShape& shape);
-  Pick start_half(const GroupKey& key, const BatchShape& shape, const Half& half);
+  Pick begin_pair(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick begin_check(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own);
+  void plan(Course& course, std::deque<Run> runs);
+  void give_up(Course& course);
+  void pass(Course& course);
+  Pick go_on(const GroupKey& key, Course& course, const BatchShape& shape);
+  static int warm_ups(const Course& course, const BatchShape& shape);
+  static bool is_warm(const Course& course, const Variant& variant, int needed);
+  static void note_run(Course& course, const std::optional<Variant>& variant);
+  bool can_pay(double cost);
   std::vector<Variant> ways_beside(const Course& course) const;
   bool judge(const Trial& trial, Course& course, const TrialTime& time, double per_byte);
-  Pick check_beside(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own);
-  Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
+  Pick start(const GroupKey& key, const std::optional<Variant>& variant, const BatchShape& shape);
   std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;
   void take(const Trial& trial, Course& course, const TrialTime& time);
   void tell(const Trial& trial, const TrialTime& time) const;
@@ -174,6 +195,7 @@ class Tuner {
   std::map<TuneClass, TunedChoice> recalled_;
   std::deque<Trial> trials_;  ///< under way, by number
   uint64_t last_trial_ = 0;
+  uint64_t last_pair_ = 0;
   uint64_t picks_ = 0;
   double purse_;     ///< nanoseconds
   double held_ = 0;  ///< of them, for trials under way

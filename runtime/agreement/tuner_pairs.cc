@@ -1,6 +1,6 @@
-// The tuner's pairs: now and then the choice runs next to another variant, a challenger.
+// The tuner's pairs: now and then the choice runs next to another variant, a challenger. In a check, it always does.
 //
-//   decided, and a pair is due ─▶ begin_pair ─▶ the next batch of this size: end_pair
+//   decided, and a pair is due ─▶ begin_pair ─▶ the tuner runs both batches, each once its variant is warm
 //   timed ─▶ judge ─▶ the challenger has won: it is the choice, and its refinements are tried
 //
 // A contest decides by few times of each variant, so other work on the machine may have decided it. Its choice can be
@@ -11,12 +11,6 @@
 #include "runtime/agreement/tuner.h"
 
 namespace rueda::core {
-namespace {
-
-/// So many batches of other sizes may come between the two of a pair.
-constexpr int kMostPassed = 8;
-
-}  // namespace
 
 /// The variants of the first contest, and of the second one those that are not the same.
 std::vector<Variant> Tuner::ways_beside(const Course& course) const {
@@ -28,29 +22,30 @@ std::vector<Variant> Tuner::ways_beside(const Course& course) const {
   return ways;
 }
 
-Tuner::Pick Tuner::begin_pair(const GroupKey& key, Course& course, const BatchShape& shape, double cost) {
+Tuner::Pick Tuner::begin_pair(const GroupKey& key, Course& course, const BatchShape& shape) {
   Challenges& challenges = *course.challenges;
-  const Half choice{last_trial_ + 1, course.contest->variant(*course.contest->winner()), false, shape.bytes, 0};
-  const Half challenger{last_trial_ + 1, challenges.challenger(), true, shape.bytes, cost};
-  const bool challenger_first = challenges.challenger_first();
+  const size_t winner = *course.contest->winner();
+  Run choice{course.contest->variant(winner), shape.bytes};
+  choice.pair = ++last_pair_;
+  Run challenger = choice;
+  challenger.variant = challenges.challenger();
+  challenger.challenges = true;
+  challenger.batches = 1 + warm_ups(course, shape);
+  challenger.cost = course.contest->time(winner) * static_cast<double>(shape.bytes) * challenger.batches;
   challenges.begin(choice.pair, parts_.now());
-  course.half = challenger_first ? choice : challenger;
-  return start_half(key, shape, challenger_first ? challenger : choice);
+  plan(course, challenges.challenger_first() ? std::deque{challenger, choice} : std::deque{choice, challenger});
+  return go_on(key, course, shape);
 }
 
-/// Without a trial if the batch has not the size of the pair's first.
-Tuner::Pick Tuner::end_pair(const GroupKey& key, Course& course, const BatchShape& shape) {
-  Half& half = *course.half;
-  if (half.bytes == shape.bytes) return start_half(key, shape, *std::exchange(course.half, std::nullopt));
-  if (++half.passed > kMostPassed) course.half.reset();
-  return {};
-}
-
-Tuner::Pick Tuner::start_half(const GroupKey& key, const BatchShape& shape, const Half& half) {
-  const Pick pick = start(key, half.variant, shape, half.cost);
-  trials_.back().pair = half.pair;
-  trials_.back().challenges = half.challenges;
-  return pick;
+/// In pairs, so that both of a pair meet the machine in the same state. The choice also runs beside itself: that pair
+/// shows what chance does.
+Tuner::Pick Tuner::begin_check(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own) {
+  const std::vector<Variant> ways = ways_beside(course);
+  Run choice{own, shape.bytes}, other{ways[course.checked++ % ways.size()], shape.bytes};
+  choice.role = TrialRole::kOwn;
+  other.role = TrialRole::kOther;
+  plan(course, {choice, other});
+  return go_on(key, course, shape);
 }
 
 /// Takes a time of a pair. Returns whether that is all there is to do with it.
@@ -58,7 +53,7 @@ bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time, dou
   if (!course.challenges || !course.contest->winner()) return trial.challenges;
   if (trial.challenges) tell(trial, time);
   const double choice = course.contest->time(*course.contest->winner());
-  if (trial.challenges) pay(std::max(0.0, per_byte - choice) * static_cast<double>(trial.bytes));
+  if (trial.challenges) pay(std::max(0.0, per_byte - choice) * static_cast<double>(trial.bytes) * trial.batches);
   const std::optional<Variant> won = trial.challenges ? course.challenges->took_challenger(trial.pair, per_byte)
                                                       : course.challenges->took_choice(trial.pair, per_byte);
   if (!won) return trial.challenges;
@@ -67,7 +62,7 @@ bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time, dou
       course.refined ? course.contest->decided_for(*won, per_byte) : Contest(course.variants, *won, per_byte);
   course.tours = course.challenges->tours() + 1;
   course.challenges.reset();
-  course.half.reset();
+  give_up(course);
   course.decided = parts_.now();
   course.odd = 0;
   tell_choice(trial.key, time.distance, trial.bytes, *course.contest);

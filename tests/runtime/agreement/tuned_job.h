@@ -34,7 +34,9 @@ class TunedJob {
     const Tuner::Pick pick = tuner_.pick(shape);
     const Variant variant = pick.variant.value_or(variants_.front());
     const double bytes = static_cast<double>(shape.bytes);
-    const double plain = cost_(variant, shape.bytes) * bytes;
+    in_a_row_ = variant == last_ ? in_a_row_ + 1 : 1;
+    last_ = variant;
+    const double plain = cost_(variant, shape.bytes) * bytes * (in_a_row_ <= cold_ ? 3 : 1);
     const double took = plain * (1 + (noise_ == 0 ? 0 : -std::log(1 - uniform()) * noise_));
     now_ += std::chrono::nanoseconds(static_cast<int64_t>(took));
     double least = Contest::kNever;
@@ -68,6 +70,9 @@ class TunedJob {
     }
     return all;
   }
+  /// From now on the first batches after those of another variant take three times as long, as if that one had pushed
+  /// what they need out of the caches.
+  void cold(int batches) { cold_ = batches; }
   void noise(double mean) { noise_ = mean; }
   void cost(Cost cost) { cost_ = std::move(cost); }
   void distance(Distance distance) { distance_ = distance; }
@@ -91,6 +96,9 @@ class TunedJob {
   Distance distance_ = Distance::kNear;
   bool lost_ = false;
   bool refines_ = false;
+  Variant last_;
+  int in_a_row_ = 0;
+  int cold_ = 0;
   int trials_ = 0;
   double excess_ = 0;
 };

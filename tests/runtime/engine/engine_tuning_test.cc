@@ -83,8 +83,8 @@ void sum_often(Engine& engine, int rank, SetId set, const std::string& name, int
 }
 
 /// Batches in which a check runs every way beside the choice, and too few for a new contest, however slow the machine:
-/// that takes four odd times, of which the fourth would come after 44.
-constexpr int kAllWays = 40;
+/// that takes four odd times, of which the fourth would come after 44 pairs, of four batches each.
+constexpr int kAllWays = 80;
 
 /// Choices for sums of 64 KiB, as a job like this one would have left them.
 TuneFile kept_for(const EngineRanks::Options& options) {
@@ -204,7 +204,7 @@ TEST_CASE("a check times the choice beside every way, with the same bits") {
   // Kept choices, so that the check begins at once.
   options.settings.tune_file = folder.file("choices.json");
   REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept_for(options))).ok());
-  EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60); });
+  EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 120); });
   int own = 0;
   std::vector<Row> others;
   for (const Row& row : rows_of(options.settings.autotune_log)) {

@@ -1,0 +1,129 @@
+// How the tuner has batches timed, and pays for them.
+//
+//   plan ─▶ go_on, batch by batch ─▶ not warm: the variant runs without being timed
+//                                └─▶ warm: start, a trial
+//
+// The purse holds the cost of what is planned, so that plans of several classes cannot spend it twice.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/agreement/tuner.h"
+
+namespace rueda::core {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr size_t kMostTrials = 64;
+/// Batches after which a trial without a report counts as lost: its set has gone, or its member has.
+constexpr uint64_t kMostUnheard = 256;
+/// Batches after which one that was to be timed is given up. Other sizes come between, or batches of fewer ranks.
+constexpr int kMostWaited = 16;
+constexpr double kRefill = 1e-3;
+
+double count(nanoseconds time) { return static_cast<double>(time.count()); }
+
+}  // namespace
+
+void Tuner::plan(Course& course, std::deque<Run> runs) {
+  for (const Run& run : runs) held_ += run.cost;
+  course.runs = std::move(runs);
+  course.waited = 0;
+}
+
+/// They are paid for: batches that warm up may have run.
+void Tuner::give_up(Course& course) {
+  for (const Run& run : course.runs) {
+    held_ -= run.cost;
+    pay(run.cost);
+  }
+  course.runs.clear();
+}
+
+/// A batch that is not timed runs, although one is to be timed.
+void Tuner::pass(Course& course) {
+  if (!course.runs.empty() && ++course.waited > kMostWaited) give_up(course);
+}
+
+/// Runs the next of the batches that are to be timed, or one that warms up for it. A batch of another size warms up,
+/// too; if nothing need, it costs nothing.
+Tuner::Pick Tuner::go_on(const GroupKey& key, Course& course, const BatchShape& shape) {
+  const Run run = course.runs.front();
+  const bool fits = run.bytes == 0 || run.bytes == shape.bytes;
+  const int all = warm_ups(course, shape);
+  const int needed =
+      run.role == TrialRole::kTrial ? all : std::min(all, 1);  // checks run most batches, so they need pairs
+  if (!fits || !is_warm(course, run.variant, needed)) {
+    pass(course);
+    const bool warms = !course.runs.empty() && needed > 0;
+    return {warms ? run.variant : best_of(course), 0};
+  }
+  course.runs.pop_front();
+  course.waited = 0;
+  if (run.contests) {
+    course.contest->begin(*course.contest->find(run.variant));
+    course.untimed = 0;
+  }
+  const Pick pick = start(key, run.variant, shape);
+  Trial& trial = trials_.back();
+  trial.held = run.cost;
+  trial.batches = run.batches;
+  trial.role = run.role;
+  trial.pair = run.pair;
+  trial.challenges = run.challenges;
+  return pick;
+}
+
+/// How many batches in a variant come before one that is timed.
+int Tuner::warm_ups(const Course& course, const BatchShape& shape) {
+  const double best = std::min(course.contest->best_time(), course.reference);
+  const double takes = best * static_cast<double>(shape.bytes);
+  if (best == Contest::kNever || takes >= count(kNeedNone)) return 0;
+  return static_cast<int>(std::clamp(std::ceil(count(kWarmUp) / takes), 1.0, double{kMostWarmUps}));
+}
+
+bool Tuner::is_warm(const Course& course, const Variant& variant, int needed) {
+  return needed == 0 || (course.last == variant && course.in_a_row >= needed);
+}
+
+void Tuner::note_run(Course& course, const std::optional<Variant>& variant) {
+  if (!variant || course.last != variant) course.in_a_row = 0;
+  course.last = variant;
+  if (variant && course.in_a_row < kMostWarmUps) ++course.in_a_row;
+}
+
+Tuner::Pick Tuner::start(const GroupKey& key, const std::optional<Variant>& variant, const BatchShape& shape) {
+  if (trials_.size() == kMostTrials) forget_oldest();
+  Trial& trial = trials_.emplace_back();
+  trial.number = ++last_trial_;
+  trial.key = key;
+  trial.variant = variant;
+  trial.bytes = shape.bytes;
+  trial.pick = picks_;
+  return {variant, last_trial_};
+}
+
+bool Tuner::can_pay(double cost) {
+  refill();
+  return purse_ - held_ >= cost;
+}
+
+/// What a trial holds of the purse is free again when no report can be expected any more.
+void Tuner::refill() {
+  while (!trials_.empty() && picks_ - trials_.front().pick > kMostUnheard) forget_oldest();
+  const auto now = parts_.now();
+  const double passed = static_cast<double>(std::chrono::duration_cast<nanoseconds>(now - filled_).count());
+  purse_ = std::min(count(kPurse), purse_ + passed * kRefill);
+  filled_ = now;
+}
+
+/// A process that was stopped in a trial must not stop tuning for days.
+void Tuner::pay(double cost) { purse_ = std::max(purse_ - cost, -count(kPurse)); }
+
+void Tuner::forget_oldest() {
+  held_ -= trials_.front().held;
+  trials_.pop_front();
+}
+
+}  // namespace rueda::core
