@@ -1,21 +1,26 @@
 """Holds Rueda's own choice of a way against each other way, batch by batch in one job.
 
-    python3 benchmarks/choices.py                             # np 2, 4 and 8, 64 KiB to 64 MiB: three to five minutes
+    python3 benchmarks/choices.py                             # np 2, 4 and 8, 64 KiB to 64 MiB: three to ten minutes
     python3 benchmarks/choices.py --np 2 --max 1M --seconds 10 --keep trials.csv
     python3 benchmarks/choices.py --read trials.csv           # a log of any program that ran with hvdrun --autotune-check
 
-With --autotune-check a job goes on after each choice: one batch in what is chosen, the next in another way, and so on through
-all ways. Both of such a pair meet the machine in the same state, so other work on it disturbs the ratio of their times little.
+With --autotune-check a job goes on after each choice: two batches in what is chosen, two in another way, and so on through
+all ways. The second ones are timed. Both of such a pair meet the machine in the same state, so other work on it disturbs the ratio of their times little.
 Of the pairs of two ways the quarter counts that took least time: the others met that work.
 A line is a class of batches: how many times as long the choice takes as the best other way, by the median of their pairs, with
 its range of 95 % confidence, and the same for the choice beside itself, which shows what chance does. MISSED: the whole range
 is above 1.03; then the exit code is 1. A class of fewer than 16 pairs is not judged. If other ways have challenged a choice and won, the
 choice that stood for most of the time is judged, by its own pairs.
+
+Batches next to each other share caches and the cores' time, so a way may look better in pairs than it is in a job of its own. A
+class that pairs have missed is judged once more by whole jobs, if this can start them again: all-reduces of f32 on this host. Jobs
+that choose, from a tune file that an earlier job has left, run in turns with jobs in the other way only. Their range counts.
 """
 
 import argparse
 import collections
 import csv
+import json
 import math
 import os
 import pathlib
@@ -30,6 +35,8 @@ FEWEST_PAIRS = 16
 FEWEST_COUNTED = 8
 CLASS = ("set", "operation", "type", "codec", "ranks", "hosts", "distance", "class_bytes", "short_tensors")
 OWN, OTHER = "2", "3"  # of the column `chosen`
+TURNS = 9  # of whole jobs
+MOST_APART = 2  # times: if the cores' round trips of two jobs differ by more, the machine has moved the cores
 
 
 def way(row):
@@ -39,7 +46,7 @@ def way(row):
 
 
 def pairs_of(rows):
-    """By class and way: the choice's time, that of the way in the next batch, and the way that was chosen."""
+    """By class and way: the choice's time, that of the way in the next line, and the way that was chosen."""
     found, last = collections.defaultdict(lambda: collections.defaultdict(list)), {}
     for row in rows:
         group = tuple(row[name] for name in CLASS)
@@ -84,13 +91,62 @@ def size_text(size):
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
+def settings_of(text):
+    """hvdrun's settings for a way on one host, as `way` tells it."""
+    algorithm, chunk, stores, waits, *slots = text.split(", ")
+    settings = ["--no-autotune", "--allreduce-algorithm", algorithm, "--chunk-bytes", chunk.replace(" KiB", "K"), "--stores", stores, "--waits", waits]
+    return settings + [part for each in slots for part in ("--lane-slots", each.split(" ")[0])]
+
+
+def can_start(group):
+    about = dict(zip(CLASS, group))
+    same = {"set": "0", "operation": "allreduce", "type": "f32", "codec": "none", "hosts": "1", "short_tensors": "0"}
+    return all(about[name] == value for name, value in same.items())
+
+
+def job(ranks, size, seconds, settings, folder):
+    """The time of a step and the cores' round trip, of a job with these settings."""
+    path = os.path.join(folder, "job.json")
+    command = [str(BINARIES / "hvdrun"), "-np", str(ranks), "-H", f"localhost:{ranks}", *settings, str(BINARIES / "rueda-perf"), "allreduce",
+               "--in-place", "--bytes", str(size), "--seconds", f"{seconds:g}", "--json", path]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with open(path, encoding="utf-8") as file:
+        (result,) = json.load(file)["results"]
+    return result["p50_us"], max(result["line_ns"])
+
+
+def whole_jobs(group, other, seconds):
+    """Median and range of jobs that choose, as multiples of the times of jobs in the other way; None if too few are alike."""
+    about, ratios = dict(zip(CLASS, group)), []
+    with tempfile.TemporaryDirectory(prefix="rueda-choices-") as folder:
+        kept = ["--tune-file", os.path.join(folder, "choices.json")]
+        job(about["ranks"], about["class_bytes"], seconds, kept, folder)
+        for _ in range(TURNS):
+            (own, near), (fixed, far) = (job(about["ranks"], about["class_bytes"], seconds / 3, settings, folder) for settings in (kept, settings_of(other)))
+            if max(near, far) <= MOST_APART * min(near, far):
+                ratios.append(own / fixed)
+    return median_of(ratios) if len(ratios) > TURNS // 2 else None
+
+
+def judged(lines, seconds):
+    """The lines, each with what whole jobs say if its pairs have missed and they can be started; else with None."""
+    for line in lines:
+        yield *line, whole_jobs(line[0], line[2], seconds) if seconds and line[4] > MOST_BEHIND and can_start(line[0]) else None
+
+
+def missed(line):
+    return (line[-1] or line[3:6])[1] > MOST_BEHIND
+
+
 def table(lines):
-    text = ["| np | from | cores | chosen | best other way | choice / that, median (95 %) | of pairs | beside itself |", "|---|---|---|---|---|---|---|---|"]
-    for group, chosen, best, median, low, high, pairs, beside in lines:
+    text = ["| np | from | cores | chosen | best other way | choice / that, median (95 %) | of pairs | beside itself | in whole jobs |",
+            "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for line in lines:
+        group, chosen, best, median, low, high, pairs, beside, jobs = line
         about = dict(zip(CLASS, group))
-        missed = " **MISSED**" if low > MOST_BEHIND else ""
+        whole = "{:.3f} ({:.3f} to {:.3f})".format(*jobs) if jobs else ""
         text.append(f"| {about['ranks']} | {size_text(int(about['class_bytes']))} | {about['distance']} | {chosen} | {best} | "
-                    f"{median:.3f} ({low:.3f} to {high:.3f}){missed} | {pairs} | {beside:.3f} |")  # fmt: skip
+                    f"{median:.3f} ({low:.3f} to {high:.3f}) | {pairs} | {beside:.3f} | {whole}{' **MISSED**' if missed(line) else ''} |")  # fmt: skip
     return text
 
 
@@ -132,8 +188,9 @@ def measured(options):
 
 
 def main():
+    options = parse()
     try:
-        lines = verdicts(pairs_of(measured(parse())))
+        lines = list(judged(verdicts(pairs_of(measured(options))), 0 if options.read else options.seconds))
     except OSError as error:
         sys.exit(f"choices: {error.filename}: {error.strerror}; scripts/demo makes a release build, with hvdrun and rueda-perf")
     except subprocess.CalledProcessError as error:
@@ -141,7 +198,7 @@ def main():
     except KeyError as error:
         sys.exit(f"choices: the log has no column {error}; give one of --autotune-log-file")
     print("\n".join(table(lines)))
-    return 1 if any(low > MOST_BEHIND for _, _, _, _, low, *_ in lines) else 0
+    return 1 if any(map(missed, lines)) else 0
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Choices(unittest.TestCase):
             self.assertEqual((chosen, best, pairs, beside), ("shm_two_shot, 256 KiB, plain, spin", "shm_two_shot, 256 KiB, non-temporal, spin", 8, 1))
             self.assertAlmostEqual(median, own_us / 10)
             self.assertEqual(low > choices.MOST_BEHIND, missed)
-            self.assertEqual(any("**MISSED**" in line for line in choices.table(lines)), missed)
+            self.assertEqual(any("**MISSED**" in line for line in choices.table(choices.judged(lines, 0))), missed)
 
     def test_a_class_of_few_pairs_is_not_judged(self):
         self.assertEqual(choices.verdicts(choices.pairs_of(checked(20, 10, times=15))), [])
@@ -52,6 +52,20 @@ class Choices(unittest.TestCase):
     def test_pairs_that_met_other_work_do_not_count(self):
         rows = checked(10, 10) + [row(*each) for _ in range(12) for each in (("2", "plain", 500), ("3", "non-temporal", 100))]
         self.assertEqual([line[3] for line in choices.verdicts(choices.pairs_of(rows))], [1])
+
+    def test_whole_jobs_decide_if_they_can_be_started(self):
+        (line,) = choices.judged(choices.verdicts(choices.pairs_of(checked(20, 10))), 0)
+        self.assertTrue(choices.missed(line))
+        self.assertFalse(choices.missed((*line[:-1], (1.02, 1.01, 1.2))))
+        self.assertTrue(choices.missed((*line[:-1], (1.05, 1.04, 1.06))))
+        self.assertTrue(choices.can_start(line[0]))
+        for name, value in (("type", "f64"), ("hosts", "2"), ("operation", "broadcast"), ("set", "1"), ("codec", "fp16"), ("short_tensors", "1")):
+            self.assertFalse(choices.can_start(tuple(value if each == name else known for each, known in zip(choices.CLASS, line[0]))))
+
+    def test_a_way_is_told_and_set_alike(self):
+        self.assertEqual(choices.settings_of(choices.way({**row("2", "plain", 20), "lane_slots": "2"})),
+                         ["--no-autotune", "--allreduce-algorithm", "shm_two_shot", "--chunk-bytes", "256K", "--stores", "plain",
+                          "--waits", "spin", "--lane-slots", "2"])  # fmt: skip
 
     def test_the_range_of_a_median_grows_with_the_spread_and_shrinks_with_the_number(self):
         few = choices.median_of([1 + i / 20 for i in range(20)])
