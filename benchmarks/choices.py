@@ -4,8 +4,8 @@
     python3 benchmarks/choices.py --np 2 --max 1M --seconds 10 --keep trials.csv
     python3 benchmarks/choices.py --read trials.csv           # a log of any program that ran with hvdrun --autotune-check
 
-With --autotune-check a job goes on after each choice: two batches in what is chosen, two in another way, and so on through
-all ways. The second ones are timed. Both of such a pair meet the machine in the same state, so other work on it disturbs the ratio of their times little.
+With --autotune-check a job goes on after each choice: two to five batches in what is chosen, as many in another way, and so on
+through all ways. The last ones are timed. Both of such a pair meet the machine in the same state, so other work on it disturbs the ratio of their times little.
 Of the pairs of two ways the quarter counts that took least time: the others met that work.
 A line is a class of batches: how many times as long the choice takes as the best other way, by the median of their pairs, with
 its range of 95 % confidence, and the same for the choice beside itself, which shows what chance does. MISSED: the whole range

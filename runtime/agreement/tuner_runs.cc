@@ -51,9 +51,7 @@ void Tuner::pass(Course& course) {
 Tuner::Pick Tuner::go_on(const GroupKey& key, Course& course, const BatchShape& shape) {
   const Run run = course.runs.front();
   const bool fits = run.bytes == 0 || run.bytes == shape.bytes;
-  const int all = warm_ups(course, shape);
-  const int needed =
-      run.role == TrialRole::kTrial ? all : std::min(all, 1);  // checks run most batches, so they need pairs
+  const int needed = warm_ups(course, shape);
   if (!fits || !is_warm(course, run.variant, needed)) {
     pass(course);
     const bool warms = !course.runs.empty() && needed > 0;

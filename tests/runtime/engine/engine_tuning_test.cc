@@ -83,8 +83,8 @@ void sum_often(Engine& engine, int rank, SetId set, const std::string& name, int
 }
 
 /// Batches in which a check runs every way beside the choice, and too few for a new contest, however slow the machine:
-/// that takes four odd times, of which the fourth would come after 44 pairs, of four batches each.
-constexpr int kAllWays = 80;
+/// that takes four odd times, of which the fourth would come after 44 pairs, of four batches or more.
+constexpr int kAllWays = 120;
 
 /// Choices for sums of 64 KiB, as a job like this one would have left them.
 TuneFile kept_for(const EngineRanks::Options& options) {
@@ -159,7 +159,7 @@ TEST_CASE("two levels between hosts are tried with other waits and fewer slots, 
   }
   REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept)).ok());
   EngineRanks::run(options,
-                   [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60, (1 << 20) / 4); });
+                   [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", kAllWays, (1 << 20) / 4); });
   std::vector<Row> by_host;
   for (const Row& row : rows_of(options.settings.autotune_log)) {
     if (row.at("algorithm") == "hierarchical") by_host.push_back(row);
@@ -204,7 +204,7 @@ TEST_CASE("a check times the choice beside every way, with the same bits") {
   // Kept choices, so that the check begins at once.
   options.settings.tune_file = folder.file("choices.json");
   REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept_for(options))).ok());
-  EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 120); });
+  EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 300); });
   int own = 0;
   std::vector<Row> others;
   for (const Row& row : rows_of(options.settings.autotune_log)) {
