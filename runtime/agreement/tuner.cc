@@ -88,7 +88,7 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
   const GroupKey key(shape.set, class_of(shape));
   Group& group = group_of(key);
   const Pick pick = choose(key, group, shape);
-  note_run(group.course(), pick.variant);
+  note_run(group.course(), pick);
   return pick;
 }
 
@@ -272,7 +272,7 @@ void Tuner::timed(const TrialTime& time) {
   const auto group = groups_.find(trial.key);
   if (group == groups_.end()) return;
   if (std::exchange(group->second.distance, time.distance) != time.distance) {
-    note_run(group->second.course(), std::nullopt);
+    note_run(group->second.course(), {});
   }
   take(trial, group->second.course(), time);
 }

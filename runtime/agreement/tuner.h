@@ -131,7 +131,7 @@ class Tuner {
     std::deque<Run> runs;                  ///< that come next, in this order
     int waited = 0;                        ///< batches since the last of them that was timed
     std::optional<Variant> last;           ///< of the last batch; empty: it is not known
-    int in_a_row = 0;                      ///< batches in it, at most kMostWarmUps
+    int in_a_row = 0;                      ///< batches in it since one that was timed, at most kMostWarmUps
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
@@ -176,7 +176,7 @@ class Tuner {
   Pick go_on(const GroupKey& key, Course& course, const BatchShape& shape);
   static int warm_ups(const Course& course, const BatchShape& shape);
   static bool is_warm(const Course& course, const Variant& variant, int needed);
-  static void note_run(Course& course, const std::optional<Variant>& variant);
+  static void note_run(Course& course, const Pick& pick);
   bool can_pay(double cost);
   std::vector<Variant> ways_beside(const Course& course) const;
   bool judge(const Trial& trial, Course& course, const TrialTime& time, double per_byte);

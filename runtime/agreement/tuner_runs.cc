@@ -85,10 +85,11 @@ bool Tuner::is_warm(const Course& course, const Variant& variant, int needed) {
   return needed == 0 || (course.last == variant && course.in_a_row >= needed);
 }
 
-void Tuner::note_run(Course& course, const std::optional<Variant>& variant) {
-  if (!variant || course.last != variant) course.in_a_row = 0;
-  course.last = variant;
-  if (variant && course.in_a_row < kMostWarmUps) ++course.in_a_row;
+/// A batch that is timed warms nothing up: the next one's members have its time to tell.
+void Tuner::note_run(Course& course, const Pick& pick) {
+  if (!pick.variant || course.last != pick.variant || pick.trial != 0) course.in_a_row = 0;
+  course.last = pick.variant;
+  if (pick.variant && pick.trial == 0 && course.in_a_row < kMostWarmUps) ++course.in_a_row;
 }
 
 Tuner::Pick Tuner::start(const GroupKey& key, const std::optional<Variant>& variant, const BatchShape& shape) {

@@ -333,7 +333,14 @@ TEST_CASE("A check runs the choice and each variant in turn, and times all") {
   job.run(4 * kMiB, 60);
   const size_t before = job.reports().size();
   const size_t timed = 4 * six_variants().size();
-  for (size_t i = 0; i < 2 * timed && job.reports().size() - before < timed; ++i) job.run(4 * kMiB);
+  bool last_timed = true;  // one before the first warms up
+  for (size_t i = 0; i < 2 * timed && job.reports().size() - before < timed; ++i) {
+    const int trials = job.trials();
+    job.run(4 * kMiB);
+    const bool is_timed = job.trials() != trials;
+    CHECK_FALSE((is_timed && last_timed));
+    last_timed = is_timed;
+  }
   std::map<uint8_t, int> beside;
   Variant own;
   for (size_t i = before; i < job.reports().size(); ++i) {
