@@ -59,7 +59,7 @@ struct Variant {
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
-/// How long the batch of one trial took on the set's lowest member.
+/// How long the batch of one trial took, until the last member on the host of the set's lowest member ended.
 struct TrialTime {
   uint64_t trial = 0;
   std::chrono::nanoseconds took{0};

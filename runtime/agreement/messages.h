@@ -58,7 +58,7 @@ enum class ProposalKind : uint8_t {
   kGiveUpSet = 8,   ///< (set 0) asking, failure
   kProbe = 10,      ///< (set 0) number, name, ranks: which of these has an unreceived send of the name to this rank?
   kDropProbe = 11,  ///< (set 0) number
-  kTimed = 12,      ///< trial, nanoseconds, distance (u8): how long a batch took, of the set's lowest member
+  kTimed = 12,      ///< trial, nanoseconds, distance (u8): how long a batch took, from the set's lowest member
 };
 
 enum class VerdictKind : uint8_t {
