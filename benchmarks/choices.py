@@ -14,7 +14,8 @@ choice that stood for most of the time is judged, by its own pairs.
 
 Batches next to each other share caches and the cores' time, so a way may look better in pairs than it is in a job of its own. A
 class that pairs have missed is judged once more by whole jobs, if this can start them again: all-reduces of f32 on this host. Jobs
-that choose, from a tune file that an earlier job has left, run in turns with jobs in the other way only. Their range counts.
+that choose, from a tune file that an earlier job has left, run in turns with jobs in the other way only. Their range counts: MISSED
+if all of it is above 1.03, undecided if only a part is.
 """
 
 import argparse
@@ -119,12 +120,14 @@ def whole_jobs(group, other, seconds):
     """Median and range of jobs that choose, as multiples of the times of jobs in the other way; None if too few are alike."""
     about, ratios = dict(zip(CLASS, group)), []
     with tempfile.TemporaryDirectory(prefix="rueda-choices-") as folder:
-        kept = ["--tune-file", os.path.join(folder, "choices.json")]
-        job(about["ranks"], about["class_bytes"], seconds, kept, folder)
-        for _ in range(TURNS):
-            (own, near), (fixed, far) = (job(about["ranks"], about["class_bytes"], seconds / 3, settings, folder) for settings in (kept, settings_of(other)))
-            if max(near, far) <= MOST_APART * min(near, far):
-                ratios.append(own / fixed)
+        ways = {"own": ["--tune-file", os.path.join(folder, "choices.json")], "other": settings_of(other)}
+        job(about["ranks"], about["class_bytes"], seconds, ways["own"], folder)
+        for turn in range(TURNS):
+            order = ["own", "other"] if turn % 2 == 0 else ["other", "own"]
+            jobs = {name: job(about["ranks"], about["class_bytes"], seconds / 3, ways[name], folder) for name in order}
+            lines = [line for _, line in jobs.values()]
+            if max(lines) <= MOST_APART * min(lines):
+                ratios.append(jobs["own"][0] / jobs["other"][0])
     return median_of(ratios) if len(ratios) > TURNS // 2 else None
 
 
@@ -138,6 +141,12 @@ def missed(line):
     return (line[-1] or line[3:6])[1] > MOST_BEHIND
 
 
+def verdict(line):
+    if missed(line):
+        return " **MISSED**"
+    return " undecided" if line[-1] and line[-1][2] > MOST_BEHIND else ""
+
+
 def table(lines):
     text = ["| np | from | cores | chosen | best other way | choice / that, median (95 %) | of pairs | beside itself | in whole jobs |",
             "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
@@ -146,7 +155,7 @@ def table(lines):
         about = dict(zip(CLASS, group))
         whole = "{:.3f} ({:.3f} to {:.3f})".format(*jobs) if jobs else ""
         text.append(f"| {about['ranks']} | {size_text(int(about['class_bytes']))} | {about['distance']} | {chosen} | {best} | "
-                    f"{median:.3f} ({low:.3f} to {high:.3f}) | {pairs} | {beside:.3f} | {whole}{' **MISSED**' if missed(line) else ''} |")  # fmt: skip
+                    f"{median:.3f} ({low:.3f} to {high:.3f}) | {pairs} | {beside:.3f} | {whole}{verdict(line)} |")  # fmt: skip
     return text
 
 

@@ -16,6 +16,11 @@ void Challenges::begin(uint64_t number, SteadyClock::time_point now) {
   last_pair_ = number;
 }
 
+void Challenges::gave_up(SteadyClock::time_point now) {
+  given_up_ = std::min(given_up_ + 1, kMostGivenUp);
+  next_ = now + kRest * (1 << std::max(given_up_, std::min(tours_, kMostDoublings)));
+}
+
 std::optional<Variant> Challenges::took_choice(uint64_t pair, double time) {
   if (pair != last_pair_) return std::nullopt;
   choice_ = time;
@@ -31,6 +36,7 @@ std::optional<Variant> Challenges::took_challenger(uint64_t pair, double time) {
 std::optional<Variant> Challenges::judge() {
   if (!choice_ || !challenger_) return std::nullopt;
   ++pairs_;
+  given_up_ = 0;
   lead_ += *challenger_ < kBetter * *choice_ ? 1 : -1;
   choice_.reset();
   challenger_.reset();

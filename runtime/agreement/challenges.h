@@ -9,8 +9,9 @@
 
 namespace rueda::core {
 
-/// Looks for a variant that beats the one that a contest has chosen, in pairs of batches next to each other. A contest
-/// judges by few times, which other work may have disturbed; both batches of a pair meet the machine in the same state.
+/// Looks for a variant that beats the one that a contest has chosen, in pairs of batches soon after each other. A
+/// contest judges by few times, which other work may have disturbed; both batches of a pair meet the machine in the
+/// same state.
 ///
 /// One variant after the other challenges the choice. A pair in which it takes at least 3 % less time brings it one
 /// step ahead, every other pair one step back. kAhead steps ahead it has won, kBehind steps behind it is dismissed. So
@@ -26,6 +27,7 @@ class Challenges {
   /// Between two pairs; twice as long after each tour, up to kMostDoublings times.
   static constexpr std::chrono::milliseconds kRest{50};
   static constexpr int kMostDoublings = 6;
+  static constexpr int kMostGivenUp = 10;
   /// From the choice to the first pair.
   static constexpr std::chrono::milliseconds kFirstRest{1000};
 
@@ -45,6 +47,9 @@ class Challenges {
 
   /// Begins a pair. number: tells it from all others, of other objects too.
   void begin(uint64_t number, SteadyClock::time_point now);
+  /// The last pair will not be complete: batches of its size do not come. The rest before the next one is twice as long
+  /// as after the last such pair, up to kMostGivenUp times.
+  void gave_up(SteadyClock::time_point now);
   /// Take the times of a pair; those of another pair than the last one are ignored. took_challenger() and took_choice()
   /// return the challenger if that has won by this time: it is the choice now, and this object is done.
   std::optional<Variant> took_choice(uint64_t pair, double time);
@@ -57,8 +62,9 @@ class Challenges {
   SteadyClock::time_point next_;
   size_t turn_ = 0;
   int tours_ = 0;
-  int pairs_ = 0;  ///< that are judged, of the present challenger
-  int lead_ = 0;   ///< how many more of them it has won than lost
+  int given_up_ = 0;  ///< pairs in a row
+  int pairs_ = 0;     ///< that are judged, of the present challenger
+  int lead_ = 0;      ///< how many more of them it has won than lost
   uint64_t last_pair_ = 0;
   std::optional<double> choice_, challenger_;  ///< of the last pair
 };

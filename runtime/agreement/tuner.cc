@@ -4,8 +4,8 @@
 //                             └─▶ the course at the cores' distance
 //                                   ├─ undecided: the contest's next, if the purse allows it
 //                                   ├─ decided once: a contest of the winner's refinements
-//                                   ├─ decided:   the winner, timed now and then, perhaps beside a challenger
-//                                   └─ go_on:     a batch to be timed has been chosen; first its variant warms up
+//                                   └─ decided:   the winner, timed now and then, perhaps beside a challenger
+//   a batch that is to be timed ─▶ plan ─▶ go_on: its variant warms up first
 //   timed ─▶ the trial ─▶ the purse pays ─▶ the contest
 //                      └─ the winner's: if times stay odd, a new contest
 //
@@ -23,7 +23,7 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-constexpr int kWarmups = 2;
+constexpr int kFirstBatches = 2;
 constexpr size_t kMostTuned = 512;
 /// A decided course times one batch of so many, and more while times are odd.
 constexpr int kTimedOneOf = 32;
@@ -94,16 +94,16 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
 
 Tuner::Pick Tuner::choose(const GroupKey& key, Group& group, const BatchShape& shape) {
   Course& course = group.course();
-  if (!course.contest && (group.warmed >= kWarmups || recalled_.contains(at(key.second, group.distance)))) {
+  if (!course.contest && (group.first >= kFirstBatches || recalled_.contains(at(key.second, group.distance)))) {
     begin(key, group, shape);
   }
   const bool all_contribute = shape.absent == 0;
   if (!course.contest) {
-    if (++group.warmed < kWarmups || !all_contribute) return {};
+    if (++group.first < kFirstBatches || !all_contribute) return {};
     return start(key, std::nullopt, shape);
   }
   if (!all_contribute) {
-    pass(course);
+    pass(course, shape);
     return {best_of(course), 0};
   }
   if (course.contest->winner() && !course.refined) refine(course, shape);
@@ -189,11 +189,9 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
   const Variant& variant = contest.variant(*next);
   const int batches = 1 + std::max(0, warm_ups(course, shape) - (course.last == variant ? course.in_a_row : 0));
   const double behind = contest.time(*next) == Contest::kNever ? best : std::max(0.0, contest.time(*next) - best);
-  const double cost = behind * static_cast<double>(shape.bytes) * batches;
-  if (!can_pay(cost)) return without_trial(key, course, shape);
-  Run run{variant};
-  run.cost = cost;
-  run.batches = batches;
+  Run run{variant, 0, batches};
+  set_price(run, behind, shape);
+  if (!can_pay(run.cost)) return without_trial(key, course, shape);
   run.contests = true;
   plan(course, {run});
   return go_on(key, course, shape);
@@ -235,8 +233,8 @@ Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape
     course.challenges.emplace(std::move(ways), parts_.now(), course.tours);
   }
   const double takes = course.contest->time(*course.contest->winner()) * static_cast<double>(shape.bytes);
-  const int batches = 1 + warm_ups(course, shape);
-  if (course.challenges->due(parts_.now()) && can_pay(takes * batches)) return begin_pair(key, course, shape);
+  const bool due = course.challenges->due(parts_.now());
+  if (due && can_pay(takes * (1 + warm_ups(course, shape)))) return begin_pair(key, course, shape);
   plan(course, {Run{winner}});
   return go_on(key, course, shape);
 }
@@ -271,7 +269,9 @@ void Tuner::timed(const TrialTime& time) {
   if (time.took <= nanoseconds(0)) return;  // no batch takes no time
   const auto group = groups_.find(trial.key);
   if (group == groups_.end()) return;
-  if (std::exchange(group->second.distance, time.distance) != time.distance) {
+  if (group->second.distance != time.distance) {
+    give_up(group->second.course());
+    group->second.distance = time.distance;
     note_run(group->second.course(), {});
   }
   take(trial, group->second.course(), time);
@@ -297,7 +297,7 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
   const double best = std::min(contest.best_time(), course.reference);
   // Another way than the leader would not have been faster, as far as is known: what its batch takes longer is chance.
   if (best != Contest::kNever && contest.leader() != index) {
-    pay(std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes) * trial.batches);
+    pay(std::max(0.0, per_byte - best) * static_cast<double>(trial.ran));
   }
   const bool decides = contest.took(*index, per_byte);
   if (decides) {

@@ -61,13 +61,13 @@ struct TrialReport {
 /// at once. Later batches are timed now and then; if their times stay changed, a new contest begins. Now and then one
 /// of the other variants runs beside the choice, and takes its place if it is better again and again.
 ///
-/// A batch is timed only if batches in the same variant have run before it for kWarmUp, one to kMostWarmUps of them:
-/// the first ones find the caches and the ranks as another variant has left them. Batches that take longer than
-/// kNeedNone leave nothing in the caches, and need none.
+/// A batch is compared with others only if batches in the same variant have run before it for kWarmUp, one to
+/// kMostWarmUps of them: the first ones find the caches and the ranks as another variant has left them. Batches of
+/// other classes may come between, as they do in the program. Batches that take longer than kNeedNone need no others.
 ///
 /// What trials and the batches that warm up for them cost beyond the best variant known comes out of a purse: 200 ms at
 /// the start, and a thousandth of the time that passes, never more than 200 ms together. A trial whose cost cannot be
-/// known counts as twice the best time.
+/// known, or that is given up, counts as twice the best time.
 ///
 /// Pure: it is told the time and the times of trials. Rank 0's engine owns it; the baton's holder uses it.
 class Tuner {
@@ -80,7 +80,7 @@ class Tuner {
     std::function<std::vector<Variant>(const BatchShape&, const Variant&)> refinements = {};
     /// May be empty.
     std::function<void(const TrialReport&)> report;
-    /// Batches that would run in a choice run in it and in another variant in turn, and all are timed for the report.
+    /// Batches that would run in a choice run in it and in another variant in turn, and are timed for the report.
     bool check = false;
   };
   explicit Tuner(Parts parts);
@@ -110,8 +110,10 @@ class Tuner {
   struct Run {
     Variant variant;
     uint64_t bytes = 0;  ///< of the batch; 0: any. Batches of other sizes take another time for each byte
-    double cost = 0;     ///< with those that warm up
     int batches = 1;     ///< with those that warm up
+    double cost = 0;     ///< of all of them, in nanoseconds
+    double price = 0;    ///< nanoseconds for each byte
+    uint64_t ran = 0;    ///< bytes of batches in the variant so far
     TrialRole role = TrialRole::kTrial;
     uint64_t pair = 0;  ///< of Challenges; 0: of none
     bool challenges = false;
@@ -119,7 +121,7 @@ class Tuner {
   };
   /// One class at one distance, in one process set.
   struct Course {
-    std::optional<Contest> contest;  ///< empty until the first batches have warmed everything up
+    std::optional<Contest> contest;  ///< empty until the first batches are over
     std::vector<Variant> variants;   ///< of the first contest
     bool refined = false;            ///< `contest` is the second one, among refinements of the first one's winner
     double reference = Contest::kNever;
@@ -130,13 +132,14 @@ class Tuner {
     int tours = 0;                         ///< of challenges, and the choices that they have replaced
     std::deque<Run> runs;                  ///< that come next, in this order
     int waited = 0;                        ///< batches since the last of them that was timed
+    uint64_t looked_at = 0;                ///< the number of the pick that last went on with them
     std::optional<Variant> last;           ///< of the last batch; empty: it is not known
     int in_a_row = 0;                      ///< batches in it since one that was timed, at most kMostWarmUps
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
   struct Group {
-    int warmed = 0;
+    int first = 0;      ///< batches before the first contest
     uint64_t used = 0;  ///< the number of the last pick
     Distance distance = Distance::kUnknown;
     std::array<Course, 3> courses;
@@ -149,7 +152,7 @@ class Tuner {
     std::optional<Variant> variant;  ///< empty: without a tuner's choice
     uint64_t bytes = 0;
     double held = 0;    ///< nanoseconds of the purse that nothing else may spend meanwhile
-    int batches = 1;    ///< with those that have warmed up for it
+    uint64_t ran = 0;   ///< bytes of this batch and of those that have warmed up for it
     uint64_t pick = 0;  ///< the number of its pick
     TrialRole role = TrialRole::kTrial;
     uint64_t pair = 0;  ///< of Challenges; 0: of none
@@ -172,8 +175,10 @@ class Tuner {
   Pick begin_check(const GroupKey& key, Course& course, const BatchShape& shape, const Variant& own);
   void plan(Course& course, std::deque<Run> runs);
   void give_up(Course& course);
-  void pass(Course& course);
+  void give_up_unseen();
+  void pass(Course& course, const BatchShape& shape);
   Pick go_on(const GroupKey& key, Course& course, const BatchShape& shape);
+  static void set_price(Run& run, double price, const BatchShape& shape);
   static int warm_ups(const Course& course, const BatchShape& shape);
   static bool is_warm(const Course& course, const Variant& variant, int needed);
   static void note_run(Course& course, const Pick& pick);
@@ -197,8 +202,9 @@ class Tuner {
   uint64_t last_trial_ = 0;
   uint64_t last_pair_ = 0;
   uint64_t picks_ = 0;
-  double purse_;     ///< nanoseconds
-  double held_ = 0;  ///< of them, for trials under way
+  double purse_;        ///< nanoseconds
+  double held_ = 0;     ///< of them, for trials under way and for plans
+  uint64_t swept_ = 0;  ///< the number of the pick that last looked for plans without batches
   SteadyClock::time_point filled_;
 };
 

@@ -31,7 +31,7 @@ Tuner::Pick Tuner::begin_pair(const GroupKey& key, Course& course, const BatchSh
   challenger.variant = challenges.challenger();
   challenger.challenges = true;
   challenger.batches = 1 + warm_ups(course, shape);
-  challenger.cost = course.contest->time(winner) * static_cast<double>(shape.bytes) * challenger.batches;
+  set_price(challenger, course.contest->time(winner), shape);
   challenges.begin(choice.pair, parts_.now());
   plan(course, challenges.challenger_first() ? std::deque{challenger, choice} : std::deque{choice, challenger});
   return go_on(key, course, shape);
@@ -53,7 +53,7 @@ bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time, dou
   if (!course.challenges || !course.contest->winner()) return trial.challenges;
   if (trial.challenges) tell(trial, time);
   const double choice = course.contest->time(*course.contest->winner());
-  if (trial.challenges) pay(std::max(0.0, per_byte - choice) * static_cast<double>(trial.bytes) * trial.batches);
+  if (trial.challenges) pay(std::max(0.0, per_byte - choice) * static_cast<double>(trial.ran));
   const std::optional<Variant> won = trial.challenges ? course.challenges->took_challenger(trial.pair, per_byte)
                                                       : course.challenges->took_choice(trial.pair, per_byte);
   if (!won) return trial.challenges;

@@ -16,10 +16,11 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr size_t kMostTrials = 64;
-/// Batches after which a trial without a report counts as lost: its set has gone, or its member has.
+/// Batches after which a trial without a report counts as lost: its set has gone, or its member has. So does a plan of
+/// batches that do not come.
 constexpr uint64_t kMostUnheard = 256;
-/// Batches after which one that was to be timed is given up. Other sizes come between, or batches of fewer ranks.
-constexpr int kMostWaited = 16;
+/// A batch that was to be timed is given up if so many more have run than it needs: of other sizes, or of fewer ranks.
+constexpr int kMostWaited = 3;
 constexpr double kRefill = 1e-3;
 
 double count(nanoseconds time) { return static_cast<double>(time.count()); }
@@ -30,33 +31,38 @@ void Tuner::plan(Course& course, std::deque<Run> runs) {
   for (const Run& run : runs) held_ += run.cost;
   course.runs = std::move(runs);
   course.waited = 0;
+  course.looked_at = picks_;
 }
 
-/// They are paid for: batches that warm up may have run.
+/// What has run for them is paid for.
 void Tuner::give_up(Course& course) {
   for (const Run& run : course.runs) {
     held_ -= run.cost;
-    pay(run.cost);
+    pay(run.price * static_cast<double>(run.ran));
+    if (run.pair != 0 && course.challenges) course.challenges->gave_up(parts_.now());
   }
   course.runs.clear();
 }
 
 /// A batch that is not timed runs, although one is to be timed.
-void Tuner::pass(Course& course) {
-  if (!course.runs.empty() && ++course.waited > kMostWaited) give_up(course);
+void Tuner::pass(Course& course, const BatchShape& shape) {
+  if (!course.runs.empty() && ++course.waited > warm_ups(course, shape) + kMostWaited) give_up(course);
 }
 
 /// Runs the next of the batches that are to be timed, or one that warms up for it. A batch of another size warms up,
-/// too; if nothing need, it costs nothing.
+/// too; if nothing need, it runs in the best variant.
 Tuner::Pick Tuner::go_on(const GroupKey& key, Course& course, const BatchShape& shape) {
-  const Run run = course.runs.front();
-  const bool fits = run.bytes == 0 || run.bytes == shape.bytes;
+  course.looked_at = picks_;
+  Run& next = course.runs.front();
+  const bool fits = next.bytes == 0 || next.bytes == shape.bytes;
   const int needed = warm_ups(course, shape);
-  if (!fits || !is_warm(course, run.variant, needed)) {
-    pass(course);
-    const bool warms = !course.runs.empty() && needed > 0;
-    return {warms ? run.variant : best_of(course), 0};
+  if (!fits || !is_warm(course, next.variant, needed)) {
+    const Variant variant = next.variant;
+    if (needed > 0) next.ran += shape.bytes;
+    pass(course, shape);
+    return {course.runs.empty() || needed == 0 ? best_of(course) : variant, 0};
   }
+  const Run run = next;
   course.runs.pop_front();
   course.waited = 0;
   if (run.contests) {
@@ -66,11 +72,17 @@ Tuner::Pick Tuner::go_on(const GroupKey& key, Course& course, const BatchShape& 
   const Pick pick = start(key, run.variant, shape);
   Trial& trial = trials_.back();
   trial.held = run.cost;
-  trial.batches = run.batches;
+  trial.ran = run.ran + shape.bytes;
   trial.role = run.role;
   trial.pair = run.pair;
   trial.challenges = run.challenges;
   return pick;
+}
+
+/// price: nanoseconds for each byte of its batches that the purse pays.
+void Tuner::set_price(Run& run, double price, const BatchShape& shape) {
+  run.price = price;
+  run.cost = price * static_cast<double>(shape.bytes) * run.batches;
 }
 
 /// How many batches in a variant come before one that is timed.
@@ -98,14 +110,26 @@ Tuner::Pick Tuner::start(const GroupKey& key, const std::optional<Variant>& vari
   trial.number = ++last_trial_;
   trial.key = key;
   trial.variant = variant;
-  trial.bytes = shape.bytes;
+  trial.bytes = trial.ran = shape.bytes;
   trial.pick = picks_;
   return {variant, last_trial_};
 }
 
 bool Tuner::can_pay(double cost) {
   refill();
+  if (purse_ - held_ < cost && held_ > 0) give_up_unseen();
   return purse_ - held_ >= cost;
+}
+
+/// Batches of a set that is gone must not hold the purse for ever.
+void Tuner::give_up_unseen() {
+  if (picks_ - swept_ <= kMostUnheard) return;
+  swept_ = picks_;
+  for (auto& [key, group] : groups_) {
+    for (Course& course : group.courses) {
+      if (picks_ - course.looked_at > kMostUnheard) give_up(course);
+    }
+  }
 }
 
 /// What a trial holds of the purse is free again when no report can be expected any more.

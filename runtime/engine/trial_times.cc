@@ -76,16 +76,17 @@ void TrialTimes::await(SetId set, const TrialTime& time, const std::vector<int>&
 std::vector<TrialTimes::Time> TrialTimes::take() {
   const MutexLock lock(mutex_);
   std::vector<Time> complete;
-  std::erase_if(waiting_, [&complete](Waiting& waiting) {
-    const Found found = look(waiting);
-    if (found == Found::kComplete) complete.emplace_back(waiting.set, waiting.time);
+  std::erase_if(waiting_, [&complete](const Waiting& waiting) {
+    TrialTime time = waiting.time;
+    const Found found = look(waiting, time.took);
+    if (found == Found::kComplete) complete.emplace_back(waiting.set, time);
     return found != Found::kMissing;
   });
   waits_.store(!waiting_.empty());
   return complete;
 }
 
-TrialTimes::Found TrialTimes::look(Waiting& waiting) {
+TrialTimes::Found TrialTimes::look(const Waiting& waiting, nanoseconds& took) {
   const uint64_t trial = waiting.time.trial;
   std::optional<Times> all;
   for (const ControlWords* const words : waiting.members) {
@@ -99,7 +100,7 @@ TrialTimes::Found TrialTimes::look(Waiting& waiting) {
     all->ended = std::max(all->ended, times->ended);
   }
   if (!all) return Found::kLost;
-  waiting.time.took = nanoseconds(all->ended - std::max(all->agreed, all->before));
+  took = nanoseconds(all->ended - std::max(all->agreed, all->before));
   return Found::kComplete;
 }
 

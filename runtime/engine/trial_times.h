@@ -53,7 +53,7 @@ class TrialTimes {
     std::vector<const ControlWords*> members;
   };
   enum class Found { kComplete, kMissing, kLost };
-  static Found look(Waiting& waiting);
+  static Found look(const Waiting& waiting, std::chrono::nanoseconds& took);
 
   const size_t rank_;
   const std::vector<ControlWords*> words_;

@@ -57,6 +57,8 @@ class Choices(unittest.TestCase):
         (line,) = choices.judged(choices.verdicts(choices.pairs_of(checked(20, 10))), 0)
         self.assertTrue(choices.missed(line))
         self.assertFalse(choices.missed((*line[:-1], (1.02, 1.01, 1.2))))
+        self.assertEqual(choices.verdict((*line[:-1], (1.02, 1.01, 1.2))), " undecided")
+        self.assertEqual(choices.verdict((*line[:-1], (1.0, 0.99, 1.02))), "")
         self.assertTrue(choices.missed((*line[:-1], (1.05, 1.04, 1.06))))
         self.assertTrue(choices.can_start(line[0]))
         for name, value in (("type", "f64"), ("hosts", "2"), ("operation", "broadcast"), ("set", "1"), ("codec", "fp16"), ("short_tensors", "1")):

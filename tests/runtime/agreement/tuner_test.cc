@@ -224,6 +224,39 @@ TEST_CASE("A trial whose report is lost does not hold its part of the purse for 
   CHECK(job.run(4 * kMiB, 300).stores == Stores::kNonTemporal);
 }
 
+TEST_CASE("Challengers cost no more than the purse although a class has batches of many sizes") {
+  const auto cost = [](const Variant& variant, uint64_t) {
+    return variant == Variant{1, 0, Stores::kNonTemporal} ? 1.0 : 4.0;
+  };
+  TunedJob job(six_variants(), cost);
+  rueda::sim::Random random(1);
+  for (int i = 0; i < 100'000; ++i) job.run(kMiB + 4096 * random.below(64));
+  CHECK(job.excess() <= Tuner::kPurse + job.elapsed() / 1000);
+}
+
+TEST_CASE("Batches that were to be timed and do not come hold no part of the purse for ever") {
+  TunedJob job(six_variants(), index_cost);
+  for (SetId set = 1; set <= 300; ++set) {
+    BatchShape shape = TunedJob::shape(4 * kMiB);
+    shape.set = set;
+    for (int i = 0; i < 3; ++i) job.run(shape);  // the third warms up
+  }
+  job.pass(std::chrono::minutes(10));
+  CHECK(job.run(4 * kMiB, 600) == Variant{1, 0, Stores::kNonTemporal});
+  // Nor do those of a distance that the cores have left.
+  job.pass(std::chrono::minutes(10));
+  for (SetId set = 301; set <= 600; ++set) {
+    BatchShape shape = TunedJob::shape(4 * kMiB);
+    shape.set = set;
+    job.distance(Distance::kNear);
+    for (int i = 0; i < 3; ++i) job.run(shape);
+    job.distance(Distance::kFar);
+    for (int i = 0; i < 3; ++i) job.run(shape);
+  }
+  job.pass(std::chrono::minutes(10));
+  CHECK(job.run(5 * kMiB, 600) == Variant{1, 0, Stores::kNonTemporal});
+}
+
 TEST_CASE("What has one way only, or contributes nothing, is not tried") {
   TunedJob job(six_variants(), index_cost);
   const auto untouched = [&](const BatchShape& shape) {
