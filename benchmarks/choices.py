@@ -9,7 +9,7 @@ through all ways. The last ones are timed. Both of such a pair meet the machine 
 Of the pairs of two ways the quarter counts that took least time: the others met that work.
 A line is a class of batches: how many times as long the choice takes as the best other way, by the median of their pairs, with
 its range of 95 % confidence, and the same for the choice beside itself, which shows what chance does. MISSED: the whole range
-is above 1.03; then the exit code is 1. A class of fewer than 16 pairs is not judged. If other ways have challenged a choice and won, the
+is above 1.03; then the exit code is 1, and after an error it is 2. A class of fewer than 16 pairs is not judged. If other ways have challenged a choice and won, the
 choice that stood for most of the time is judged, by its own pairs.
 
 Batches next to each other share caches and the cores' time, so a way may look better in pairs than it is in a job of its own. A
@@ -105,12 +105,17 @@ def can_start(group):
     return all(about[name] == value for name, value in same.items())
 
 
+def run(ranks, settings, *sizes):
+    """A job on this host: hvdrun's settings, and rueda-perf's sizes and seconds."""
+    hosts = ["-np", str(ranks), "-H", f"localhost:{ranks}"]
+    perf = [str(BINARIES / "rueda-perf"), "allreduce", "--in-place", *sizes]
+    subprocess.run([str(BINARIES / "hvdrun"), *hosts, *settings, *perf], check=True, stdout=subprocess.DEVNULL)
+
+
 def job(ranks, size, seconds, settings, folder):
     """The time of a step and the cores' round trip, of a job with these settings."""
     path = os.path.join(folder, "job.json")
-    command = [str(BINARIES / "hvdrun"), "-np", str(ranks), "-H", f"localhost:{ranks}", *settings, str(BINARIES / "rueda-perf"), "allreduce",
-               "--in-place", "--bytes", str(size), "--seconds", f"{seconds:g}", "--json", path]  # fmt: skip
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    run(ranks, settings, "--bytes", str(size), "--seconds", f"{seconds:g}", "--json", path)
     with open(path, encoding="utf-8") as file:
         (result,) = json.load(file)["results"]
     return result["p50_us"], max(result["line_ns"])
@@ -159,22 +164,30 @@ def table(lines):
     return text
 
 
-def run(ranks, options, path):
-    command = [str(BINARIES / "hvdrun"), "-np", str(ranks), "-H", f"localhost:{ranks}", "--autotune-check", "--autotune-log-file", path,
-               str(BINARIES / "rueda-perf"), "allreduce", "--in-place", "--min", options.min, "--max", options.max, "--step-factor", "4",
-               "--seconds", f"{options.seconds:g}"]  # fmt: skip
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def numbers(text):
+    found = [int(each) if each.isdecimal() else 0 for each in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of positive numbers with commas between them, like 2,4,8")
+    return found
 
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(prog="choices", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--np", default="2,4,8", type=lambda text: [int(each) for each in text.split(",")], help="numbers of ranks (2,4,8)")
+    parser.add_argument("--np", default="2,4,8", type=numbers, help="numbers of ranks (2,4,8)")
     parser.add_argument("--min", default="64K", help="bytes of the smallest tensor (64K)")
     parser.add_argument("--max", default="64M", help="bytes of the largest; four times as many from one to the next (64M)")
     parser.add_argument("--seconds", default=6, type=float, help="of a size (6)")
     parser.add_argument("--keep", type=pathlib.Path, help="file for the log of all jobs")
     parser.add_argument("--read", type=pathlib.Path, help="starts nothing and reads this log")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.keep and not options.keep.absolute().parent.is_dir():
+        parser.error(f"--keep {options.keep}: there is no folder {options.keep.absolute().parent}")
+    return options
+
+
+def no_result(what):
+    print(f"choices: {what}", file=sys.stderr)
+    return 2
 
 
 def measured(options):
@@ -185,7 +198,8 @@ def measured(options):
     with tempfile.TemporaryDirectory(prefix="rueda-choices-") as folder:
         for ranks in options.np:
             path = os.path.join(folder, f"{ranks}.csv")
-            run(ranks, options, path)
+            run(ranks, ["--autotune-check", "--autotune-log-file", path], "--min", options.min, "--max", options.max, "--step-factor", "4",
+                "--seconds", f"{options.seconds:g}")  # fmt: skip
             with open(path, encoding="utf-8", newline="") as file:
                 rows += csv.DictReader(file)
     if options.keep and rows:
@@ -196,16 +210,21 @@ def measured(options):
     return rows
 
 
-def main():
-    options = parse()
+def main(arguments=None):
+    options = parse(arguments)
     try:
         lines = list(judged(verdicts(pairs_of(measured(options))), 0 if options.read else options.seconds))
     except OSError as error:
-        sys.exit(f"choices: {error.filename}: {error.strerror}; scripts/demo makes a release build, with hvdrun and rueda-perf")
+        missing = "; scripts/demo makes a release build, with hvdrun and rueda-perf" if str(error.filename).startswith(str(BINARIES)) else ""
+        return no_result(f"{error.filename}: {error.strerror}{missing}")
     except subprocess.CalledProcessError as error:
-        sys.exit(f"choices: hvdrun ended with {error.returncode}")
+        return no_result(f"hvdrun ended with {error.returncode}")
     except KeyError as error:
-        sys.exit(f"choices: the log has no column {error}; give one of --autotune-log-file")
+        return no_result(f"the log has no column {error}; give one of --autotune-log-file")
+    except (ValueError, csv.Error) as error:
+        return no_result(f"the log cannot be read: {error}; give one of --autotune-log-file")
+    if not lines:
+        return no_result(f"no class has {FEWEST_PAIRS} pairs; run for more --seconds, or give a log of a job with --autotune-check")
     print("\n".join(table(lines)))
     return 1 if any(map(missed, lines)) else 0
 

@@ -1,7 +1,11 @@
 """The parts of benchmarks/choices.py: pairs, medians and verdicts of a log. Nothing is timed."""
 
+import contextlib
+import io
 import os
+import pathlib
 import sys
+import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -76,6 +80,26 @@ class Choices(unittest.TestCase):
         self.assertLessEqual(few[0], few[2])
         self.assertLess(many[2] - many[1], few[2] - few[1])
         self.assertEqual(choices.median_of([2.0] * 12), (2.0, 2.0, 2.0))
+
+    def test_a_log_that_says_nothing_is_an_error_and_no_verdict(self):
+        header = ",".join(row("2", "plain", 1))
+        for text, said in (("", "no class has 16 pairs"), (header, "no class has 16 pairs"), ("a,b\n1,2\n", "no column 'set'"),
+                           (header + "\n" + ",".join(row("2", "plain", 1).values()) + "\n" + ",".join(row("3", "plain", "x").values()),
+                            "could not convert string to float: 'x'"), ("\xff", "can't decode byte")):  # fmt: skip
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "trials.csv")
+                path.write_bytes(text.encode("latin-1"))
+                with contextlib.redirect_stderr(io.StringIO()) as heard:
+                    self.assertEqual(choices.main(["--read", str(path)]), 2)
+            self.assertIn(said, heard.getvalue())
+
+    def test_wrong_options_end_before_a_job_starts(self):
+        for options, said in ((["--np", "2,,4"], "'2,,4' is not a list of positive numbers"), (["--np", "0"], "'0' is not"),
+                              (["--keep", "/nowhere/trials.csv"], "there is no folder /nowhere")):  # fmt: skip
+            with contextlib.redirect_stderr(io.StringIO()) as heard, self.assertRaises(SystemExit) as end:
+                choices.main(options)
+            self.assertEqual(end.exception.code, 2)
+            self.assertIn(said, heard.getvalue())
 
 
 if __name__ == "__main__":
