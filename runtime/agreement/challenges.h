@@ -27,6 +27,7 @@ class Challenges {
   /// Between two pairs; twice as long after each tour, up to kMostDoublings times.
   static constexpr std::chrono::milliseconds kRest{50};
   static constexpr int kMostDoublings = 6;
+  /// Doublings of the rest for pairs that were given up.
   static constexpr int kMostGivenUp = 10;
   /// From the choice to the first pair.
   static constexpr std::chrono::milliseconds kFirstRest{1000};
@@ -47,8 +48,8 @@ class Challenges {
 
   /// Begins a pair. number: tells it from all others, of other objects too.
   void begin(uint64_t number, SteadyClock::time_point now);
-  /// The last pair will not be complete: batches of its size do not come. The rest before the next one is twice as long
-  /// as after the last such pair, up to kMostGivenUp times.
+  /// The last pair will not be complete, because batches of its size do not come. Each such pair in a row doubles the
+  /// rest before the next one, up to kMostGivenUp times.
   void gave_up(SteadyClock::time_point now);
   /// Take the times of a pair; those of another pair than the last one are ignored. took_challenger() and took_choice()
   /// return the challenger if that has won by this time: it is the choice now, and this object is done.
@@ -62,7 +63,7 @@ class Challenges {
   SteadyClock::time_point next_;
   size_t turn_ = 0;
   int tours_ = 0;
-  int given_up_ = 0;  ///< pairs in a row
+  int given_up_ = 0;  ///< pairs in a row that were
   int pairs_ = 0;     ///< that are judged, of the present challenger
   int lead_ = 0;      ///< how many more of them it has won than lost
   uint64_t last_pair_ = 0;

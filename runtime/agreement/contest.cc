@@ -26,8 +26,8 @@ constexpr double kFarApart = 1.1;
 /// A variant drops out if it takes more than so many times the best time: after its first run, its second, and so on.
 /// It is not known how far apart times lie before all have run four times.
 constexpr double kMargins[] = {4.0, 2.0, 1.6, 1.12, 1.07, 1.05};
-/// If times lie far apart, after n runs: 1 + kSpread / sqrt(n). Two means of n times that vary by half differ by less,
-/// but for a few of a hundred.
+/// If times lie far apart, the margin after n runs is at least 1 + kSpread / sqrt(n). Two means of n times, with a
+/// standard deviation of half the mean, differ by more in a few cases of a hundred only.
 constexpr double kSpread = 1.2;
 
 /// Of times in ascending order: between the two that the eighth lies between.
@@ -38,13 +38,14 @@ double eighth_of(const std::vector<double>& times) {
   return part == 0 ? times[below] : times[below] * (1 - part) + times[below + 1] * part;
 }
 
+/// The mean of all but the longest eighth. `times` are ascending, two or more.
 double mean_of(const std::vector<double>& times) {
   const size_t counted = times.size() - (times.size() + 7) / 8;
   return std::accumulate(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(counted), 0.0) /
          static_cast<double>(counted);
 }
 
-/// After this many runs of a variant, and at least `least` of each other one.
+/// The margin of a variant after this many runs. `least`: how many each variant has that is still in.
 double margin_after(int runs, int least, bool far_apart) {
   const int counted = least < kEnoughTimes ? std::min(runs, kEnoughTimes - 1) : runs;
   const double margin = kMargins[std::min(static_cast<size_t>(counted), std::size(kMargins)) - 1];

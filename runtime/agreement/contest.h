@@ -76,7 +76,7 @@ class Contest {
 
   std::vector<Entry> entries_;
   std::optional<size_t> winner_;
-  bool far_apart_ = false;                ///< the times of one variant are
+  bool far_apart_ = false;                ///< as the comment on the class says
   uint64_t state_ = 0x9e3779b97f4a7c15u;  // any number but 0
 };
 

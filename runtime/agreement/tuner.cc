@@ -1,6 +1,6 @@
 // Rank 0 chooses by trial: it runs the program's own batches in different ways and keeps the fastest.
 //
-//   pick  ─▶ the class's group ─▶ two batches to warm up; the second is timed: the reference
+//   pick  ─▶ the class's group ─▶ the first two batches; the second is timed: the reference
 //                             └─▶ the course at the cores' distance
 //                                   ├─ undecided: the contest's next, if the purse allows it
 //                                   ├─ decided once: a contest of the winner's refinements
@@ -94,12 +94,12 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
 
 Tuner::Pick Tuner::choose(const GroupKey& key, Group& group, const BatchShape& shape) {
   Course& course = group.course();
-  if (!course.contest && (group.first >= kFirstBatches || recalled_.contains(at(key.second, group.distance)))) {
+  if (!course.contest && (group.first_batches >= kFirstBatches || recalled_.contains(at(key.second, group.distance)))) {
     begin(key, group, shape);
   }
   const bool all_contribute = shape.absent == 0;
   if (!course.contest) {
-    if (++group.first < kFirstBatches || !all_contribute) return {};
+    if (++group.first_batches < kFirstBatches || !all_contribute) return {};
     return start(key, std::nullopt, shape);
   }
   if (!all_contribute) {
@@ -187,7 +187,8 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
   const double best = std::min(contest.best_time(), course.reference);
   if (best == Contest::kNever) return start(key, std::nullopt, shape);
   const Variant& variant = contest.variant(*next);
-  const int batches = 1 + std::max(0, warm_ups(course, shape) - (course.last == variant ? course.in_a_row : 0));
+  const int batches =
+      1 + std::max(0, warm_ups(course, variant, shape) - (course.last == variant ? course.in_a_row : 0));
   const double behind = contest.time(*next) == Contest::kNever ? best : std::max(0.0, contest.time(*next) - best);
   Run run{variant, 0, batches};
   set_price(run, behind, shape);
@@ -215,7 +216,8 @@ Tuner::Pick Tuner::without_trial(const GroupKey& key, Course& course, const Batc
   if (const std::optional<size_t> leader = leader_of(course)) {
     const Variant& variant = course.contest->variant(*leader);
     // Costs nothing, and shows whether it leads by luck.
-    const bool timed = course.contest->wants_times(*leader) && is_warm(course, variant, warm_ups(course, shape));
+    const bool timed =
+        course.contest->wants_times(*leader) && is_warm(course, variant, warm_ups(course, variant, shape));
     return timed ? start(key, variant, shape) : Pick{variant, 0};
   }
   if (++course.untimed < kMostUntimed) return {neighbour(key, *course.contest), 0};
@@ -234,7 +236,9 @@ Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape
   }
   const double takes = course.contest->time(*course.contest->winner()) * static_cast<double>(shape.bytes);
   const bool due = course.challenges->due(parts_.now());
-  if (due && can_pay(takes * (1 + warm_ups(course, shape)))) return begin_pair(key, course, shape);
+  if (due && can_pay(takes * (1 + warm_ups(course, course.challenges->challenger(), shape)))) {
+    return begin_pair(key, course, shape);
+  }
   plan(course, {Run{winner}});
   return go_on(key, course, shape);
 }

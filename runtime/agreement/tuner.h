@@ -110,14 +110,14 @@ class Tuner {
   struct Run {
     Variant variant;
     uint64_t bytes = 0;  ///< of the batch; 0: any. Batches of other sizes take another time for each byte
-    int batches = 1;     ///< with those that warm up
-    double cost = 0;     ///< of all of them, in nanoseconds
-    double price = 0;    ///< nanoseconds for each byte
-    uint64_t ran = 0;    ///< bytes of batches in the variant so far
+    int batches = 1;     ///< how many the plan counts on, with those that warm up
+    double cost = 0;     ///< of these, in nanoseconds of the purse
+    double price = 0;    ///< of each byte, in nanoseconds of the purse
+    uint64_t ran = 0;    ///< bytes of the warm-ups so far
     TrialRole role = TrialRole::kTrial;
     uint64_t pair = 0;  ///< of Challenges; 0: of none
     bool challenges = false;
-    bool contests = false;  ///< it is a trial of the contest
+    bool contests = false;  ///< its time is one of the contest
   };
   /// One class at one distance, in one process set.
   struct Course {
@@ -130,17 +130,17 @@ class Tuner {
     size_t checked = 0;
     std::optional<Challenges> challenges;  ///< of the choice; empty until it is used first
     int tours = 0;                         ///< of challenges, and the choices that they have replaced
-    std::deque<Run> runs;                  ///< that come next, in this order
-    int waited = 0;                        ///< batches since the last of them that was timed
-    uint64_t looked_at = 0;                ///< the number of the pick that last went on with them
-    std::optional<Variant> last;           ///< of the last batch; empty: it is not known
-    int in_a_row = 0;                      ///< batches in it since one that was timed, at most kMostWarmUps
+    std::deque<Run> runs;                  ///< the plan: batches to be timed, in this order
+    int waited = 0;                        ///< batches since the plan was made, or since one of them was timed
+    uint64_t looked_at = 0;                ///< the number of the last pick that went on with the plan
+    std::optional<Variant> last;           ///< what the last batch ran in; empty: not known
+    int in_a_row = 0;                      ///< batches in `last` since one that was timed, at most kMostWarmUps
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
   struct Group {
-    int first = 0;      ///< batches before the first contest
-    uint64_t used = 0;  ///< the number of the last pick
+    int first_batches = 0;  ///< before the first contest
+    uint64_t used = 0;      ///< the number of the last pick
     Distance distance = Distance::kUnknown;
     std::array<Course, 3> courses;
     Course& course() { return courses[static_cast<size_t>(distance)]; }
@@ -179,7 +179,7 @@ class Tuner {
   void pass(Course& course, const BatchShape& shape);
   Pick go_on(const GroupKey& key, Course& course, const BatchShape& shape);
   static void set_price(Run& run, double price, const BatchShape& shape);
-  static int warm_ups(const Course& course, const BatchShape& shape);
+  static int warm_ups(const Course& course, const Variant& variant, const BatchShape& shape);
   static bool is_warm(const Course& course, const Variant& variant, int needed);
   static void note_run(Course& course, const Pick& pick);
   bool can_pay(double cost);
@@ -204,7 +204,7 @@ class Tuner {
   uint64_t picks_ = 0;
   double purse_;        ///< nanoseconds
   double held_ = 0;     ///< of them, for trials under way and for plans
-  uint64_t swept_ = 0;  ///< the number of the pick that last looked for plans without batches
+  uint64_t swept_ = 0;  ///< the number of the last pick that looked for plans whose batches do not come
   SteadyClock::time_point filled_;
 };
 

@@ -30,7 +30,7 @@ Tuner::Pick Tuner::begin_pair(const GroupKey& key, Course& course, const BatchSh
   Run challenger = choice;
   challenger.variant = challenges.challenger();
   challenger.challenges = true;
-  challenger.batches = 1 + warm_ups(course, shape);
+  challenger.batches = 1 + warm_ups(course, challenger.variant, shape);
   set_price(challenger, course.contest->time(winner), shape);
   challenges.begin(choice.pair, parts_.now());
   plan(course, challenges.challenger_first() ? std::deque{challenger, choice} : std::deque{choice, challenger});

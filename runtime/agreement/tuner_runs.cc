@@ -16,10 +16,11 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr size_t kMostTrials = 64;
-/// Batches after which a trial without a report counts as lost: its set has gone, or its member has. So does a plan of
-/// batches that do not come.
+/// Batches after which a trial without a report counts as lost: its set has gone, or its member has. A plan whose
+/// batches do not come is given up after as many.
 constexpr uint64_t kMostUnheard = 256;
-/// A batch that was to be timed is given up if so many more have run than it needs: of other sizes, or of fewer ranks.
+/// A plan is given up if so many more batches have run than its variant needs to warm up: batches of other sizes, or of
+/// fewer ranks.
 constexpr int kMostWaited = 3;
 constexpr double kRefill = 1e-3;
 
@@ -34,28 +35,30 @@ void Tuner::plan(Course& course, std::deque<Run> runs) {
   course.looked_at = picks_;
 }
 
-/// What has run for them is paid for.
+/// Forgets what was planned. The purse pays for the batches that have run for it.
 void Tuner::give_up(Course& course) {
+  const bool pair = !course.runs.empty() && course.runs.front().pair != 0;
+  if (pair && course.challenges) course.challenges->gave_up(parts_.now());
   for (const Run& run : course.runs) {
     held_ -= run.cost;
     pay(run.price * static_cast<double>(run.ran));
-    if (run.pair != 0 && course.challenges) course.challenges->gave_up(parts_.now());
   }
   course.runs.clear();
 }
 
 /// A batch that is not timed runs, although one is to be timed.
 void Tuner::pass(Course& course, const BatchShape& shape) {
-  if (!course.runs.empty() && ++course.waited > warm_ups(course, shape) + kMostWaited) give_up(course);
+  if (!course.runs.empty() && ++course.waited > warm_ups(course, course.runs.front().variant, shape) + kMostWaited)
+    give_up(course);
 }
 
 /// Runs the next of the batches that are to be timed, or one that warms up for it. A batch of another size warms up,
-/// too; if nothing need, it runs in the best variant.
+/// too, or runs in the best variant if no warm-up is needed.
 Tuner::Pick Tuner::go_on(const GroupKey& key, Course& course, const BatchShape& shape) {
   course.looked_at = picks_;
   Run& next = course.runs.front();
   const bool fits = next.bytes == 0 || next.bytes == shape.bytes;
-  const int needed = warm_ups(course, shape);
+  const int needed = warm_ups(course, next.variant, shape);
   if (!fits || !is_warm(course, next.variant, needed)) {
     const Variant variant = next.variant;
     if (needed > 0) next.ran += shape.bytes;
@@ -79,17 +82,20 @@ Tuner::Pick Tuner::go_on(const GroupKey& key, Course& course, const BatchShape& 
   return pick;
 }
 
-/// price: nanoseconds for each byte of its batches that the purse pays.
+/// price: what the purse pays for each byte of the run's batches, in nanoseconds.
 void Tuner::set_price(Run& run, double price, const BatchShape& shape) {
   run.price = price;
   run.cost = price * static_cast<double>(shape.bytes) * run.batches;
 }
 
-/// How many batches in a variant come before one that is timed.
-int Tuner::warm_ups(const Course& course, const BatchShape& shape) {
-  const double best = std::min(course.contest->best_time(), course.reference);
-  const double takes = best * static_cast<double>(shape.bytes);
-  if (best == Contest::kNever || takes >= count(kNeedNone)) return 0;
+/// Returns how many batches in a variant come before one that is timed. A variant without a time may take as long as
+/// the best.
+int Tuner::warm_ups(const Course& course, const Variant& variant, const BatchShape& shape) {
+  const std::optional<size_t> index = course.contest->find(variant);
+  const double own = index ? course.contest->time(*index) : Contest::kNever;
+  const double per_byte = own == Contest::kNever ? std::min(course.contest->best_time(), course.reference) : own;
+  const double takes = per_byte * static_cast<double>(shape.bytes);
+  if (per_byte == Contest::kNever || takes >= count(kNeedNone)) return 0;
   return static_cast<int>(std::clamp(std::ceil(count(kWarmUp) / takes), 1.0, double{kMostWarmUps}));
 }
 
@@ -97,7 +103,8 @@ bool Tuner::is_warm(const Course& course, const Variant& variant, int needed) {
   return needed == 0 || (course.last == variant && course.in_a_row >= needed);
 }
 
-/// A batch that is timed warms nothing up: the next one's members have its time to tell.
+/// A timed batch does not count as a warm-up: its time travels with the frames of the next batch, which takes longer
+/// for it.
 void Tuner::note_run(Course& course, const Pick& pick) {
   if (!pick.variant || course.last != pick.variant || pick.trial != 0) course.in_a_row = 0;
   course.last = pick.variant;

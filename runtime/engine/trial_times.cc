@@ -22,7 +22,8 @@ using std::chrono::nanoseconds;
 
 int64_t count(SteadyClock::time_point at) { return duration_cast<nanoseconds>(at.time_since_epoch()).count(); }
 
-/// Ranks of one time namespace read one steady clock. A kernel without such namespaces has one clock.
+/// Returns a number that is the same for processes that read the same steady clock: those of one time namespace. A
+/// kernel without such namespaces has one clock.
 uint64_t clock_of_process() {
   struct stat about {};
   return stat("/proc/self/ns/time", &about) == 0 ? about.st_ino : 1;
@@ -32,7 +33,7 @@ struct Times {
   int64_t agreed, before, ended;
 };
 
-/// Empty if the slot holds another trial, or changes.
+/// Returns nothing if the slot holds another trial, or changes meanwhile.
 std::optional<Times> read(const TrialWords& slot, uint64_t trial) {
   if (slot.trial.load(std::memory_order_acquire) != trial) return std::nullopt;
   const Times times{slot.agreed.load(std::memory_order_acquire), slot.before.load(std::memory_order_acquire),

@@ -32,18 +32,18 @@ class TrialTimes {
  public:
   using Time = std::pair<SetId, TrialTime>;  ///< with the id that rank 0 gave the set
 
-  /// `words`: by rank, this one included; null for those of other hosts. They outlive this. Says there which steady
-  /// clock this process reads.
+  /// Tells the host's ranks which steady clock this process reads. `words`: by rank, this one included; null for ranks
+  /// of other hosts. They outlive this.
   TrialTimes(int rank, std::vector<ControlWords*> words);
 
   /// Shows when this rank ran the batch of a trial. Any thread.
   void show(uint64_t trial, const TrialSpan& span) RUEDA_EXCLUDES(mutex_);
-  /// Waits for the times of these members, this rank among them, which is the set's lowest: call it after `show`. Any
-  /// thread.
+  /// From now on `take` looks for the times of these members. This rank is the lowest of them and has shown its own.
+  /// Any thread; does not block.
   void await(SetId set, const TrialTime& time, const std::vector<int>& members) RUEDA_EXCLUDES(mutex_);
-  /// Whether nothing is waited for.
+  /// Returns whether `take` has nothing to look for.
   bool empty() const { return !waits_.load(std::memory_order_relaxed); }
-  /// Those whose times are complete, each once.
+  /// Returns the trials that all awaited members have shown by now, each once.
   std::vector<Time> take() RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
 
  private:

@@ -59,7 +59,7 @@ TEST_CASE("A variant warms up in bounds while the batch that was to be timed doe
     if (challenged) break;
   }
   CHECK(in_others > 0);
-  CHECK(in_others < 20);
+  CHECK(in_others < 10);
 }
 
 TEST_CASE("Trials cost no more than the purse and what refills it, however many sizes are tried") {
@@ -305,8 +305,11 @@ TEST_CASE("Process sets are tuned apart, and more of them than are kept push out
 TEST_CASE("A trial in which a process was stopped for an hour does not end tuning") {
   TunedJob job(six_variants(), index_cost);
   job.run(4 * kMiB, 2);
-  Tuner::Pick pick = job.tuner().pick(TunedJob::shape(4 * kMiB));
-  while (pick.trial == 0) pick = job.tuner().pick(TunedJob::shape(4 * kMiB));
+  Tuner::Pick pick;
+  for (int i = 0; i < 2 + Tuner::kMostWarmUps && pick.trial == 0; ++i) {
+    pick = job.tuner().pick(TunedJob::shape(4 * kMiB));
+  }
+  REQUIRE(pick.trial != 0);
   job.tuner().timed({pick.trial, std::chrono::hours(1), Distance::kNear});
   job.pass(std::chrono::minutes(10));
   CHECK(job.run(4 * kMiB, 100) == Variant{1, 0, Stores::kNonTemporal});
@@ -361,7 +364,7 @@ TEST_CASE("The log hears each trial and the choice") {
   CHECK(job.reports().front().bytes == 4 * kMiB);
 }
 
-TEST_CASE("A check runs the choice and each variant in turn, and times all") {
+TEST_CASE("A check runs the choice and each variant in turn, and times them once they are warm") {
   TunedJob job(six_variants(), index_cost, true);
   job.run(4 * kMiB, 60);
   const size_t before = job.reports().size();

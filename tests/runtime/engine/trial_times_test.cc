@@ -10,7 +10,6 @@ namespace rueda::core {
 namespace {
 
 using std::chrono::microseconds;
-using Members = std::vector<int>;
 
 SteadyClock::time_point at(int64_t us) { return SteadyClock::time_point(microseconds(us)); }
 
