@@ -72,7 +72,7 @@ const Knob kKnobs[] = {
     knob("AUTOTUNE", kSwitch, "autotune", kRankZero, kHorovod, kSwitchValue<&S::autotune>,
          "1: rank 0 tries choices that depend on the machine on the program's batches; 0: it does not (1)"),
     knob("AUTOTUNE_CHECK", kSwitch, "autotune-check", kRankZero, kOurs, kSwitchValue<&S::autotune_check>,
-         "1: batches run in what is chosen and in another way in turn, and the log has all times: a check, for "
+         "1: batches run in what is chosen and in another way in turn, and the log has the times: a check, for "
          "benchmarks (0)"),
     knob("AUTOTUNE_LOG", kValue, "autotune-log-file", kNo, kHorovod, kAs<&S::autotune_log, parse_file, print_text>,
          "CSV file in which rank 0 notes each trial and each choice (none)"),
