@@ -55,9 +55,10 @@ bool post(const Call& call, const Packing& packing, Mesh& mesh, LaneView& view) 
 
 /// Returns false while an input is missing. The own input is read from its slot like any other: encoded, as peers see
 /// it.
-bool collect(const Call& call, const Packing& packing, LaneView& view) {
+bool collect(const Call& call, const Packing& packing, Mesh& mesh, LaneView& view) {
   const bool tiny = is_tiny(call, packing);
   if (!(tiny ? view.all_tiny_seen() : view.all_seen(LaneView::Word::kPosted, view.value(0)))) return false;
+  learn_distance(call, mesh, call.count * static_cast<int64_t>(packing.element_bytes()));
   std::vector<const std::byte*> inputs;
   inputs.reserve(static_cast<size_t>(view.size()));
   for (int i = 0; i < view.size(); ++i) inputs.push_back(tiny ? view.tiny_input(i) : view.input(i, 0));
@@ -84,7 +85,7 @@ Result<StepResult> shm_one_shot_step(const Call& call, Mesh& mesh, StepState& st
     if (!post(call, packing, mesh, view)) return StepResult::kPending;
     state.phase = kCollect;
   }
-  return collect(call, packing, view) ? StepResult::kDone : StepResult::kPending;
+  return collect(call, packing, mesh, view) ? StepResult::kDone : StepResult::kPending;
 }
 
 /// The stamp last: a peer that reads it finds the rest. It rings nobody, since no peer waits for a batch that is not

@@ -1,4 +1,4 @@
-// Checks that a plan's chunks fit the slots.
+// Checks that a plan's chunks fit the slots, and measures how far the cores are apart.
 //
 // The plan comes from rank 0 and the slots from this rank's segment: a check where the two meet, before a chunk is
 // written over the end of a slot.
@@ -21,6 +21,11 @@ Status check_slots(const Call& call, const Mesh& mesh) {
                                             std::to_string(call.choice.chunk_bytes) + " bytes does not fit " +
                                             std::to_string(layout.slots) + " slots of " +
                                             std::to_string(layout.slot_bytes) + " bytes; needed are 2 slots");
+}
+
+void learn_distance(const Call& call, Mesh& mesh, int64_t bytes) {
+  const auto size = static_cast<uint64_t>(bytes);
+  if (size >= kMeasuredBytes) mesh.refresh_distance(call.team->ranks, call.stamp, size);
 }
 
 }  // namespace rueda::core

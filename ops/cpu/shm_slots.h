@@ -7,9 +7,6 @@ namespace rueda::core {
 /// What all algorithms over shared memory ask of a batch: one host, more than one rank, host memory.
 inline bool shm_fits(const BatchShape& shape) { return shape.one_host && shape.ranks > 1 && shape.device < 0; }
 
-/// Batches from here on take 100 us or more, so that measuring the distance costs little beside them.
-inline constexpr int64_t kMeasuredBytes = 1 << 20;
-
 /// How a writer stores what its peers will read: as the plan says. If it leaves that to the distance and the cores are
 /// far or unknown, past the cache, because pulling dirty lines across is five times slower than reading memory; unknown
 /// loses no more than a third by it.
@@ -17,6 +14,11 @@ inline StoreHint store_hint(Stores stores, const Mesh& mesh) {
   if (stores != Stores::kByDistance) return stores == Stores::kPlain ? StoreHint::kPlain : StoreHint::kNonTemporal;
   return mesh.distance() == Distance::kNear ? StoreHint::kPlain : StoreHint::kNonTemporal;
 }
+
+/// Measures the cores' distance if the batch has kMeasuredBytes and is due for it (Mesh::refresh_distance). `bytes`: of
+/// all its tensors. Every member calls this once in a batch, when all of them are known to have begun: a measurement
+/// needs both sides at the same time.
+void learn_distance(const Call& call, Mesh& mesh, int64_t bytes);
 
 /// kInvalidArgument if the plan's chunks do not fit the slots of this mesh, which a build with another layout could
 /// send.

@@ -64,7 +64,7 @@ class TwoShot {
     const int64_t number = chunks_.number();
     for (int64_t step = 0; step < number + 2; ++step) {
       if (step < number) RUEDA_RETURN_IF_ERROR(pack(step));
-      if (step == 0) RUEDA_RETURN_IF_ERROR(learn_distance());
+      if (step == 0) RUEDA_RETURN_IF_ERROR(meet());
       if (step >= 1 && step <= number) RUEDA_RETURN_IF_ERROR(reduce_own(step - 1));
       if (step >= 2) RUEDA_RETURN_IF_ERROR(unpack(step - 2));
     }
@@ -77,7 +77,7 @@ class TwoShot {
   }
   size_t bytes(int64_t count) const { return static_cast<size_t>(count) * element_bytes_; }
 
-  Status learn_distance();
+  Status meet();
   Status pack(int64_t chunk);
   Status reduce_own(int64_t chunk);
   Status unpack(int64_t chunk);
@@ -99,13 +99,10 @@ class TwoShot {
   std::vector<const std::byte*> inputs_;
 };
 
-/// Measures how far the cores are apart, between the first two chunks, when all members are here anyway: a measurement
-/// needs both sides at the same time.
-Status TwoShot::learn_distance() {
-  const int64_t bytes = call_.count * static_cast<int64_t>(element_bytes_);
-  if (bytes < kMeasuredBytes) return {};
+/// Measures how far the cores are apart, between the first two chunks, when all members are here anyway.
+Status TwoShot::meet() {
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
-  mesh_.refresh_distance(call_.team->ranks, call_.stamp, static_cast<uint64_t>(bytes));
+  learn_distance(call_, mesh_, call_.count * static_cast<int64_t>(element_bytes_));
   hint_ = store_hint(call_.choice.stores, mesh_);
   return {};
 }

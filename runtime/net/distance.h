@@ -10,6 +10,9 @@
 
 namespace rueda::core {
 
+/// Batches from here on take so long that measuring the distance costs little beside them.
+inline constexpr uint64_t kMeasuredBytes = 16 << 10;
+
 /// A round trip this long or longer counts as far.
 inline constexpr std::chrono::nanoseconds kFarRoundTrip{250};
 
@@ -43,7 +46,9 @@ class Distances {
   /// Returns true if the members of a batch measure at its start. The batch's first stamp decides, because every member
   /// knows it, whatever other process sets use the lane. Every batch at the beginning of an epoch measures, then one in
   /// 32; of `bytes` from 2 MiB on one in 16, and so on up to each batch from 32 MiB on, because a wrong distance costs
-  /// long ones most. Only a batch that takes 100 us or more should ask: then measuring costs under 0.5 % of its time.
+  /// long ones most. Batches below 1 MiB, to which a measurement may add its own time again, measure at the very
+  /// beginning only and then one in 128. Only batches of kMeasuredBytes and more should ask: then measuring costs at
+  /// most one in a hundred parts of their time.
   static bool due(uint64_t first_stamp, uint64_t bytes);
   /// Returns the member that measures with member `index` of `count` in this batch (indices into the same ascending
   /// list), or -1 if it has no partner. A rank can measure with one peer at a time; over the batches every pair meets,

@@ -76,6 +76,22 @@ TEST_CASE("after the start of an epoch one batch in 32 measures distances, and t
   }
 }
 
+TEST_CASE("of short batches the first few measure distances, then one in 128, and every pair meets in these") {
+  CHECK(Distances::due(31, 64 << 10));
+  int measuring = 0;
+  std::set<std::pair<int, int>> met;
+  const int count = GENERATE(2, 3, 4, 8);
+  for (uint64_t stamp = 32; stamp < 32 + 128'000; ++stamp) {
+    if (!Distances::due(stamp, (1 << 20) - 1)) continue;
+    ++measuring;
+    for (int index = 0; index < count; ++index) met.insert({index, Distances::partner(index, count, stamp)});
+  }
+  CHECK(measuring > 900);
+  CHECK(measuring < 1100);
+  std::erase_if(met, [](const auto& pair) { return pair.second < 0; });
+  CHECK(met.size() == static_cast<size_t>(count * (count - 1)));
+}
+
 TEST_CASE("the farthest member decides, an unknown one before near ones, oneself never") {
   Distances distances(4);
   const std::vector<int> all{0, 1, 2, 3};
