@@ -54,21 +54,24 @@ double margin_after(int runs, int least, bool far_apart) {
 
 }  // namespace
 
-Contest::Contest(const std::vector<Variant>& variants) {
+Contest::Contest(const std::vector<Variant>& variants, int fewest) : fewest_(fewest) {
   for (const Variant& variant : variants) entries_.push_back({variant});
   if (entries_.size() == 1) winner_ = 0;
 }
 
-Contest::Contest(const std::vector<Variant>& variants, const Variant& winner, double time) : Contest(variants) {
+Contest::Contest(const std::vector<Variant>& variants, const Variant& winner, double time, int fewest)
+    : Contest(variants, fewest) {
   const std::optional<size_t> index = find(winner);
   if (!index) return;
   winner_ = index;
   entries_[*index].times = {time};
 }
 
-Contest Contest::anew() const { return Contest(variants()); }
+Contest Contest::anew() const { return Contest(variants(), fewest_); }
 
-Contest Contest::decided_for(const Variant& winner, double time) const { return Contest(variants(), winner, time); }
+Contest Contest::decided_for(const Variant& winner, double time) const {
+  return Contest(variants(), winner, time, fewest_);
+}
 
 std::vector<Variant> Contest::variants() const {
   std::vector<Variant> all;
@@ -130,7 +133,8 @@ void Contest::drop_losers() {
   for (const Entry& entry : entries_) least = entry.out ? least : std::min(least, entry.heard);
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
-    if (entry.heard > 0 && time(i) > best * margin_after(entry.heard, least, far_apart_)) entry.out = true;
+    if (entry.heard >= std::max(1, fewest_) && time(i) > best * margin_after(entry.heard, least, far_apart_))
+      entry.out = true;
   }
 }
 

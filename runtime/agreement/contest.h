@@ -28,9 +28,10 @@ class Contest {
   static constexpr size_t kMostTimes = 32;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  explicit Contest(const std::vector<Variant>& variants);
+  /// `fewest`: how often a variant runs before it may drop out.
+  explicit Contest(const std::vector<Variant>& variants, int fewest = 1);
   /// A contest that was decided elsewhere for `winner`; undecided if that is not one of `variants`.
-  Contest(const std::vector<Variant>& variants, const Variant& winner, double time);
+  Contest(const std::vector<Variant>& variants, const Variant& winner, double time, int fewest = 1);
 
   /// A contest of the same variants, without times.
   Contest anew() const;
@@ -74,6 +75,7 @@ class Contest {
   void drop_losers();
   uint64_t random();
 
+  int fewest_;
   std::vector<Entry> entries_;
   std::optional<size_t> winner_;
   bool far_apart_ = false;                ///< as the comment on the class says

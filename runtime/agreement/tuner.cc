@@ -39,6 +39,10 @@ constexpr uint64_t kMostDoublings = 5;
 /// again.
 constexpr int kMostUntimed = 16;
 constexpr uint64_t kPageBytes = 4096;
+/// Runs of batches below this cost so little that a variant has kFewestCheap of them before it may drop out: while a
+/// program starts, other work may make one batch ten times as long.
+constexpr uint64_t kCheapBytes = 1 << 20;
+constexpr int kFewestCheap = 3;
 
 bool has_variants(const BatchShape& shape) {
   const bool kind = shape.kind == OpKind::kAllreduce || shape.kind == OpKind::kBroadcast ||
@@ -133,7 +137,9 @@ void Tuner::begin(const GroupKey& key, Group& group, const BatchShape& shape) {
   const auto known = recalled_.find(at(key.second, group.distance));
   course.decided = parts_.now();
   course.variants = parts_.variants(shape);
-  if (known == recalled_.end() || !resume(course, known->second, shape)) course.contest = Contest(course.variants);
+  course.fewest = shape.bytes < kCheapBytes ? kFewestCheap : 1;
+  if (known == recalled_.end() || !resume(course, known->second, shape))
+    course.contest = Contest(course.variants, course.fewest);
 }
 
 /// Begins with a choice that is known. Returns false if no variant, and no refinement of one, is like it.
@@ -142,7 +148,7 @@ bool Tuner::resume(Course& course, const TunedChoice& known, const BatchShape& s
     const std::vector<Variant> refinements = refinements_of(shape, variant);
     if (std::find(refinements.begin(), refinements.end(), known.variant) == refinements.end()) continue;
     course.refined = refinements.size() > 1;
-    course.contest = Contest(course.refined ? refinements : course.variants, known.variant, known.time);
+    course.contest = Contest(course.refined ? refinements : course.variants, known.variant, known.time, course.fewest);
     return true;
   }
   return false;
@@ -156,7 +162,7 @@ std::vector<Variant> Tuner::refinements_of(const BatchShape& shape, const Varian
 void Tuner::refine(Course& course, const BatchShape& shape) {
   course.refined = true;
   const size_t winner = *course.contest->winner();
-  Contest next(refinements_of(shape, course.contest->variant(winner)));
+  Contest next(refinements_of(shape, course.contest->variant(winner)), course.fewest);
   const std::optional<size_t> same = next.find(course.contest->variant(winner));
   if (next.size() < 2 || !same) return;
   next.know(*same, course.contest->time(winner));
@@ -333,7 +339,7 @@ void Tuner::watch(Course& course, double time) {
   course.odd = ratio > kOdd || ratio < 1 / kOdd ? course.odd + 1 : 0;
   const auto holds = kHolds * (1 << std::min(course.restarts, kMostDoublings));
   if (course.odd < kOddTrials || parts_.now() - course.decided < holds) return;
-  course.contest = Contest(course.variants);
+  course.contest = Contest(course.variants, course.fewest);
   course.refined = false;
   course.challenges.reset();
   course.tours = 0;

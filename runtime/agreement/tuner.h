@@ -123,6 +123,7 @@ class Tuner {
   struct Course {
     std::optional<Contest> contest;  ///< empty until the first batches are over
     std::vector<Variant> variants;   ///< of the first contest
+    int fewest = 1;                  ///< runs before one of them may drop out
     bool refined = false;            ///< `contest` is the second one, among refinements of the first one's winner
     double reference = Contest::kNever;
     int untimed = 0;  ///< batches since the last trial

@@ -58,8 +58,8 @@ bool Tuner::judge(const Trial& trial, Course& course, const TrialTime& time, dou
                                                       : course.challenges->took_choice(trial.pair, per_byte);
   if (!won) return trial.challenges;
   course.refined = course.refined && course.contest->find(*won).has_value();
-  course.contest =
-      course.refined ? course.contest->decided_for(*won, per_byte) : Contest(course.variants, *won, per_byte);
+  course.contest = course.refined ? course.contest->decided_for(*won, per_byte)
+                                  : Contest(course.variants, *won, per_byte, course.fewest);
   course.tours = course.challenges->tours() + 1;
   course.challenges.reset();
   give_up(course);
