@@ -1,6 +1,6 @@
 """Holds Rueda's own choice of a way against each other way, batch by batch in one job.
 
-    python3 benchmarks/choices.py                             # np 2, 4 and 8, 64 KiB to 64 MiB: three to ten minutes
+    python3 benchmarks/choices.py                             # np 2, 4 and 8, 16 KiB to 64 MiB: three to ten minutes
     python3 benchmarks/choices.py --np 2 --max 1M --seconds 10 --keep trials.csv
     python3 benchmarks/choices.py --read trials.csv           # a log of any program that ran with hvdrun --autotune-check
 
@@ -174,7 +174,7 @@ def numbers(text):
 def parse(arguments=None):
     parser = argparse.ArgumentParser(prog="choices", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--np", default="2,4,8", type=numbers, help="numbers of ranks (2,4,8)")
-    parser.add_argument("--min", default="64K", help="bytes of the smallest tensor (64K)")
+    parser.add_argument("--min", default="16K", help="bytes of the smallest tensor (16K)")
     parser.add_argument("--max", default="64M", help="bytes of the largest; four times as many from one to the next (64M)")
     parser.add_argument("--seconds", default=6, type=float, help="of a size (6)")
     parser.add_argument("--keep", type=pathlib.Path, help="file for the log of all jobs")
