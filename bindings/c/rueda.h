@@ -2,9 +2,10 @@
  *
  * A session is one rank of one job. One process may hold several sessions, for example one on each of its threads. Any
  * thread may call any function unless the function says otherwise. No function exits, prints (the log apart), changes
- * the environment, installs a signal handler (unless RUEDA_DUMP_SIGNAL names a signal) or touches the CPU affinity of
- * the caller's threads. rueda_shutdown says what happens to a process that exits with a session open. No C++ exception
- * leaves the library.
+ * the environment, installs a signal handler (unless RUEDA_DUMP_SIGNAL names a signal) or changes the CPU affinity of
+ * the caller's threads for longer than a moment: on a host with more ranks than cores, a thread that waits is moved to
+ * another one of its cores now and then (RUEDA_SPREAD_RANKS). rueda_shutdown says what happens to a process that exits
+ * with a session open. No C++ exception leaves the library.
  *
  * Results: a function that can fail returns RUEDA_OK (0) or an error code; one that answers with a number returns -1 on
  * failure. rueda_last_error() is the sentence of the calling thread's last call, "" if that succeeded;

@@ -48,6 +48,7 @@ struct Settings {
   uint64_t shared_tensor_bytes = 0;  ///< of each rank; 0: its part of half the machine's memory
   bool dynamic_process_sets = true;
   bool caller_progress = true;
+  bool spread_ranks = true;
   bool early_inputs = true;
   bool insecure = false;
   bool tls_all = false;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,6 +85,25 @@ std::string confined_sentence(int rank) {
 void place_thread(const std::string& name, const std::vector<int>& cores) {
   ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());  // the kernel's limit
   if (!cores.empty()) confine(cores);
+}
+
+bool move_thread(int core) {
+  cpu_set_t before, one, now;
+  CPU_ZERO(&before);
+  CPU_ZERO(&one);
+  CPU_ZERO(&now);
+  if (core < 0 || core >= CPU_SETSIZE || ::sched_getaffinity(0, sizeof before, &before) != 0) return false;
+  CPU_SET(static_cast<size_t>(core), &one);
+  if (!CPU_ISSET(static_cast<size_t>(core), &before)) return false;
+  sigset_t all, mask;
+  ::sigfillset(&all);
+  if (::pthread_sigmask(SIG_SETMASK, &all, &mask) != 0) return false;
+  const bool moved = ::sched_setaffinity(0, sizeof one, &one) == 0;
+  if (moved && ::sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &one)) {
+    ::sched_setaffinity(0, sizeof before, &before);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  return moved;
 }
 
 void CoreVisit::stay_on(int core) {

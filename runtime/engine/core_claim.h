@@ -35,8 +35,14 @@ class CoreClaim {
 /// A sentence for the rank's log if its process may use one core of several, which the program's threads and the
 /// library's then share; else empty.
 std::string confined_sentence(int rank);
-/// Names the calling thread and confines it to `cores` unless empty. The caller's threads are never touched.
+/// Names the calling thread and confines it to `cores` unless empty. Only for the library's own threads.
 void place_thread(const std::string& name, const std::vector<int>& cores);
+
+/// Moves the calling thread to `core`. The thread may run afterwards on the cores that it could run on before, unless
+/// another thread has changed these meanwhile. No signal handler runs on the thread in between, because a thread or
+/// process that a handler starts would inherit the one core. Returns false if the thread may not run on `core`, or if
+/// the kernel refuses.
+bool move_thread(int core);
 
 /// Keeps the calling thread on the core of another thread for a while, so that what both touch stays in one cache.
 class CoreVisit {

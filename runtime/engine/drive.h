@@ -25,6 +25,7 @@ void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
     } else {
       if (!worth_it()) return;
       relax(style_);
+      if (spread_ != nullptr) spread_->yielded();
     }
     if (++turns % kTurnsPerClock != 0) continue;
     const auto now = SteadyClock::now();

@@ -22,6 +22,7 @@
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/process_sets.h"
+#include "runtime/engine/rank_spread.h"
 #include "runtime/engine/recorder.h"
 #include "runtime/engine/task_thread.h"
 #include "runtime/engine/teams.h"
@@ -238,6 +239,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   const size_t segment_bytes_;
   CoreClaim claim_;
   const std::unique_ptr<LaneCores> lane_cores_;  ///< null unless lanes follow callers
+  const std::unique_ptr<RankSpread> spread_;     ///< null unless ranks outnumber cores; used by the baton's holder
   // Each of these says itself which thread may use it.
   Abort abort_;
   Mutex ending_mutex_;  ///< held by the thread that ends the epoch while it wakes the others

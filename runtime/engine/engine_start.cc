@@ -33,20 +33,37 @@ bool reaches_arenas(const Formation& formation) {
                                                    [](const LocalPeer& peer) { return peer.arena != nullptr; });
 }
 
-/// Null unless this rank has claimed one core for its lanes, has as many cores as its host has ranks, and shares memory
-/// with all of those.
-std::unique_ptr<LaneCores> follow_callers(const Formation& formation, const std::vector<int>& claimed) {
-  const EpochPlan& plan = formation.plan;
-  const auto ranks = static_cast<size_t>(plan.local_size());
-  std::vector<int> cores = allowed_cores();
-  if (claimed.size() != 1 || ranks < 2 || cores.size() != ranks || formation.local.size() + 1 != ranks) return nullptr;
-  const std::vector<int> locals = plan.local_ranks();
+/// The word for the caller's core of each rank of the host, by local rank; empty unless this rank shares memory with
+/// all of them.
+std::vector<std::atomic<uint32_t>*> caller_cores(const Formation& formation) {
+  const auto ranks = static_cast<size_t>(formation.plan.local_size());
+  if (formation.local.size() + 1 != ranks) return {};
+  const std::vector<int> locals = formation.plan.local_ranks();
   std::vector<std::atomic<uint32_t>*> words(ranks, &formation.segment->control().caller_core);
   for (const LocalPeer& peer : formation.local) {
     words[static_cast<size_t>(std::find(locals.begin(), locals.end(), peer.rank) - locals.begin())] =
         &peer.segment->control().caller_core;
   }
-  return std::make_unique<LaneCores>(static_cast<size_t>(plan.local_rank()), std::move(cores), std::move(words));
+  return words;
+}
+
+/// Null unless this rank has claimed one core for its lanes, has as many cores as its host has ranks, and shares memory
+/// with all of those.
+std::unique_ptr<LaneCores> follow_callers(const Formation& formation, const std::vector<int>& claimed) {
+  std::vector<int> cores = allowed_cores();
+  std::vector<std::atomic<uint32_t>*> words = caller_cores(formation);
+  if (claimed.size() != 1 || words.size() < 2 || cores.size() != words.size()) return nullptr;
+  return std::make_unique<LaneCores>(static_cast<size_t>(formation.plan.local_rank()), std::move(cores),
+                                     std::move(words));
+}
+
+/// Null unless the host has more ranks than cores, and two cores or more, and this rank shares memory with all of them.
+std::unique_ptr<RankSpread> spread_ranks(const Formation& formation) {
+  std::vector<int> cores = allowed_cores();
+  std::vector<std::atomic<uint32_t>*> words = caller_cores(formation);
+  if (!formation.plan.settings.spread_ranks || cores.size() < 2 || words.size() <= cores.size()) return nullptr;
+  return std::make_unique<RankSpread>(static_cast<size_t>(formation.plan.local_rank()), std::move(cores),
+                                      std::move(words));
 }
 
 /// By rank; null for ranks that do not share memory with this one.
@@ -105,6 +122,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
                                                     : std::vector<int>()),
       lane_cores_(follow_callers(formation_, claim_.cores())),
+      spread_(spread_ranks(formation_)),
       faults_(plan_, verdicts ? JudgedBy::kLauncher : JudgedBy::kRankZero),
       sets_(plan_.rank, plan_.size),
       timeline_(

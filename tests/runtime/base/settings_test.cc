@@ -68,6 +68,7 @@ TEST_CASE("without variables every setting has its documented default") {
   CHECK(settings.peer_timeout.count() == 5);
   CHECK(settings.num_lanes == 4);
   CHECK(settings.caller_progress);
+  CHECK(settings.spread_ranks);
   CHECK(settings.early_inputs);
   CHECK_FALSE(settings.insecure);
   CHECK(settings.log_level == static_cast<int>(LogLevel::kWarning));
@@ -91,6 +92,7 @@ TEST_CASE("each variable reaches its setting") {
                                   {"RUEDA_THREAD_AFFINITY", "0,2,8-11"},
                                   {"RUEDA_NUM_LANES", "16"},
                                   {"RUEDA_CALLER_PROGRESS", "off"},
+                                  {"RUEDA_SPREAD_RANKS", "0"},
                                   {"RUEDA_EARLY_INPUTS", "0"},
                                   {"RUEDA_INSECURE", "1"},
                                   {"RUEDA_TLS", "all"},
@@ -115,6 +117,7 @@ TEST_CASE("each variable reaches its setting") {
   CHECK(settings.thread_affinity == std::vector<int>{0, 2, 8, 9, 10, 11});
   CHECK(settings.num_lanes == 16);
   CHECK_FALSE(settings.caller_progress);
+  CHECK_FALSE(settings.spread_ranks);
   CHECK_FALSE(settings.early_inputs);
   CHECK(settings.insecure);
   CHECK(settings.tls_all);

@@ -1,5 +1,7 @@
 #include "runtime/engine/core_claim.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <catch2/catch.hpp>
@@ -41,6 +43,38 @@ TEST_CASE("who has no share claims none") {
   const LockedFile file;
   CHECK(CoreClaim({}, file.path().c_str()).cores().empty());
   CHECK(CoreClaim({0}, file.path().c_str()).cores() == std::vector<int>{0});
+}
+
+TEST_CASE("a thread that moves may run afterwards where it could before, and hears the same signals") {
+  const std::vector<int> before = allowed_cores();
+  bool first = false, last = false, nowhere = true, forbidden = true, alike = false;
+  int on_last = -1;
+  std::vector<int> after, confined;
+  std::thread mover([&] {
+    sigset_t heard, now;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &heard);
+    first = move_thread(before.front());
+    last = move_thread(before.back());
+    on_last = ::sched_getcpu();
+    after = allowed_cores();
+    nowhere = move_thread(-1) || move_thread(1 << 20);
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
+    alike = true;
+    for (int signal = 1; signal < 32; ++signal) alike &= sigismember(&heard, signal) == sigismember(&now, signal);
+    place_thread("mover", {before.front()});
+    forbidden = before.size() > 1 && move_thread(before.back());
+    confined = allowed_cores();
+  });
+  mover.join();
+  CHECK(first);
+  CHECK(last);
+  CHECK(on_last >= before.front());
+  CHECK(on_last <= before.back());
+  CHECK(after == before);
+  CHECK_FALSE(nowhere);
+  CHECK(alike);
+  CHECK_FALSE(forbidden);
+  CHECK(confined == std::vector<int>{before.front()});
 }
 
 TEST_CASE("a thread stays on the core of its visit until it goes home") {
