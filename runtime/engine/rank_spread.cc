@@ -1,6 +1,7 @@
 // Where the waiting ranks of a host should run, and when one of them moves.
 //
-//   yielded ─▶ publish ─▶ every 32nd time: look ─▶ uneven for a while, and this rank is the highest there ─▶ move_thread
+//   yielded ─▶ publish ─▶ every 32nd time: look ─▶ uneven for a while, and this rank is the highest there ─▶
+//   move_thread
 #include "runtime/engine/rank_spread.h"
 
 #include <sched.h>
@@ -55,7 +56,8 @@ std::optional<int> RankSpread::emptier(int core) {
   if (own == cores_.size()) return std::nullopt;
   std::fill(ranks_.begin(), ranks_.end(), 0);
   for (size_t rank = 0; rank < words_.size(); ++rank) {
-    const uint32_t word = rank == rank_ ? static_cast<uint32_t>(core + 1) : words_[rank]->load(std::memory_order_relaxed);
+    const uint32_t word =
+        rank == rank_ ? static_cast<uint32_t>(core + 1) : words_[rank]->load(std::memory_order_relaxed);
     const size_t at = index_of(static_cast<int>(word) - 1);
     if (at == cores_.size()) return std::nullopt;  // not known yet, or on a core of other ranks
     if (at == own && rank > rank_) return std::nullopt;

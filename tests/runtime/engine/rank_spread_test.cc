@@ -71,7 +71,8 @@ TEST_CASE("the highest rank of a core with two ranks more than another one moves
 }
 
 TEST_CASE("ranks that are spread as evenly as they come stay") {
-  for (const CoresOfRanks& at : {CoresOfRanks{0, 1, 1, 0}, CoresOfRanks{0, 1, 1}, CoresOfRanks{0, 0, 1}, CoresOfRanks{1, 1, 0, 0, 0}}) {
+  for (const CoresOfRanks& at :
+       {CoresOfRanks{0, 1, 1, 0}, CoresOfRanks{0, 1, 1}, CoresOfRanks{0, 0, 1}, CoresOfRanks{1, 1, 0, 0, 0}}) {
     SpreadRanks ranks(at);
     CHECK(ranks.wait(milliseconds(100)) == at);
   }
