@@ -26,7 +26,9 @@ void RankSpread::yielded() noexcept {
   publish(core);
   if (++yields_ % kYieldsPerLook != 0) return;
   const std::optional<int> target = look(core, SteadyClock::now());
-  if (target && move_thread(*target)) publish(*target);
+  if (!target) return;
+  publish(*target);  // first: a move takes long, and ranks of other cores must not choose the same core meanwhile
+  if (!move_thread(*target)) publish(core);
 }
 
 void RankSpread::publish(int core) noexcept {

@@ -13,9 +13,9 @@ namespace rueda::core {
 /// sometimes leaves three of four ranks on one of two cores for a tenth of a second and more.
 ///
 /// Each rank publishes the core on which its waiting thread runs. If a core has at least two ranks more than another
-/// one, the highest rank there moves. All ranks compute this from the same words, so one moves at a time. A core's
-/// number in a word may be old if the rank computes or sleeps. A move that was wrong costs a few tens of microseconds,
-/// and moves that follow each other soon become rare.
+/// one, the highest rank there moves. All ranks compute this from the same words, so on two cores one moves at a time.
+/// A core's number in a word may be old if the rank computes or sleeps. A move that was wrong costs a few tens of
+/// microseconds, and moves that follow each other soon become rare.
 class RankSpread {
  public:
   /// `cores` (ascending): those that ranks may use. `words` are those of the host's ranks by local rank; they outlive
