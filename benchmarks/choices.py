@@ -182,6 +182,8 @@ def parse(arguments=None):
     options = parser.parse_args(arguments)
     if options.keep and not options.keep.absolute().parent.is_dir():
         parser.error(f"--keep {options.keep}: there is no folder {options.keep.absolute().parent}")
+    if options.keep and options.keep.is_dir():
+        parser.error(f"--keep {options.keep}: it is a folder, and a file is needed")
     return options
 
 
@@ -210,23 +212,29 @@ def measured(options):
     return rows
 
 
-def main(arguments=None):
-    options = parse(arguments)
+def report(options):
+    """Prints the table. Returns 1 if a class is missed, and 2 if none can be judged."""
     try:
         lines = list(judged(verdicts(pairs_of(measured(options))), 0 if options.read else options.seconds))
-    except OSError as error:
-        missing = "; scripts/demo makes a release build, with hvdrun and rueda-perf" if str(error.filename).startswith(str(BINARIES)) else ""
-        return no_result(f"{error.filename}: {error.strerror}{missing}")
-    except subprocess.CalledProcessError as error:
-        return no_result(f"hvdrun ended with {error.returncode}")
+        text = table(lines)
     except KeyError as error:
         return no_result(f"the log has no column {error}; give one of --autotune-log-file")
-    except (ValueError, csv.Error) as error:
+    except (ValueError, TypeError, csv.Error) as error:
         return no_result(f"the log cannot be read: {error}; give one of --autotune-log-file")
     if not lines:
         return no_result(f"no class has {FEWEST_PAIRS} pairs; run for more --seconds, or give a log of a job with --autotune-check")
-    print("\n".join(table(lines)))
+    print("\n".join(text), flush=True)
     return 1 if any(map(missed, lines)) else 0
+
+
+def main(arguments=None):
+    try:
+        return report(parse(arguments))
+    except OSError as error:
+        missing = "; scripts/demo makes a release build, with hvdrun and rueda-perf" if str(error.filename).startswith(str(BINARIES)) else ""
+        return no_result(f"{error.filename or 'output'}: {error.strerror}{missing}")
+    except subprocess.CalledProcessError as error:
+        return no_result(f"hvdrun ended with {error.returncode}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -85,7 +86,9 @@ class Choices(unittest.TestCase):
         header = ",".join(row("2", "plain", 1))
         for text, said in (("", "no class has 16 pairs"), (header, "no class has 16 pairs"), ("a,b\n1,2\n", "no column 'set'"),
                            (header + "\n" + ",".join(row("2", "plain", 1).values()) + "\n" + ",".join(row("3", "plain", "x").values()),
-                            "could not convert string to float: 'x'"), ("\xff", "can't decode byte")):  # fmt: skip
+                            "could not convert string to float: 'x'"), ("\xff", "can't decode byte"),
+                           (self.log(checked(20, 10), class_bytes="x"), "invalid literal for int()"),
+                           (self.log(checked(20, 10)).replace(",3\n", "\n"), "no class has 16 pairs")):  # fmt: skip
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder, "trials.csv")
                 path.write_bytes(text.encode("latin-1"))
@@ -93,9 +96,21 @@ class Choices(unittest.TestCase):
                     self.assertEqual(choices.main(["--read", str(path)]), 2)
             self.assertIn(said, heard.getvalue())
 
+    def test_a_table_that_cannot_be_written_is_an_error_and_no_verdict(self):
+        with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w", encoding="utf-8") as full:
+            path = pathlib.Path(folder, "trials.csv")
+            path.write_text(self.log(checked(10, 10)), encoding="utf-8")
+            command = [sys.executable, "-B", choices.__file__, "--read", str(path)]
+            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((ended.returncode, ended.stderr), (2, "choices: output: No space left on device\n"))
+
+    @staticmethod
+    def log(rows, **values):
+        return "\n".join([",".join(rows[0]), *(",".join({**row, **values}.values()) for row in rows)]) + "\n"
+
     def test_wrong_options_end_before_a_job_starts(self):
         for options, said in ((["--np", "2,,4"], "'2,,4' is not a list of positive numbers"), (["--np", "0"], "'0' is not"),
-                              (["--keep", "/nowhere/trials.csv"], "there is no folder /nowhere")):  # fmt: skip
+                              (["--keep", "/nowhere/trials.csv"], "there is no folder /nowhere"), (["--keep", "/"], "it is a folder")):  # fmt: skip
             with contextlib.redirect_stderr(io.StringIO()) as heard, self.assertRaises(SystemExit) as end:
                 choices.main(options)
             self.assertEqual(end.exception.code, 2)
