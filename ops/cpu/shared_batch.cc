@@ -99,7 +99,7 @@ Status run_shared(const SharedWork& work, const Call& call, Mesh& mesh, Deadline
   RUEDA_RETURN_IF_ERROR(view.wait_free(Area::kInput, view.slot(0), deadline));
   RUEDA_RETURN_IF_ERROR(post_own(work, batch));
   RUEDA_RETURN_IF_ERROR(view.wait_all(Word::kPosted, value_of(batch), deadline));
-  learn_distance(call, mesh, call.count * static_cast<int64_t>(size_of(call.dtype)));
+  learn_distance(call, mesh);
   RUEDA_RETURN_IF_ERROR(do_work(work, batch));
   return view.wait_all(Word::kDone, value_of(batch), deadline);
 }

@@ -58,7 +58,7 @@ bool post(const Call& call, const Packing& packing, Mesh& mesh, LaneView& view) 
 bool collect(const Call& call, const Packing& packing, Mesh& mesh, LaneView& view) {
   const bool tiny = is_tiny(call, packing);
   if (!(tiny ? view.all_tiny_seen() : view.all_seen(LaneView::Word::kPosted, view.value(0)))) return false;
-  learn_distance(call, mesh, call.count * static_cast<int64_t>(packing.element_bytes()));
+  learn_distance(call, mesh);
   std::vector<const std::byte*> inputs;
   inputs.reserve(static_cast<size_t>(view.size()));
   for (int i = 0; i < view.size(); ++i) inputs.push_back(tiny ? view.tiny_input(i) : view.input(i, 0));

@@ -7,6 +7,12 @@
 #include <string>
 
 namespace rueda::core {
+namespace {
+
+/// Before they are encoded, as the tuner counts them.
+uint64_t bytes_of(const Call& call) { return static_cast<uint64_t>(call.count) * size_of(call.dtype); }
+
+}  // namespace
 
 Status check_slots(const Call& call, const Mesh& mesh) {
   const SegmentLayout& layout = mesh.layout();
@@ -23,9 +29,14 @@ Status check_slots(const Call& call, const Mesh& mesh) {
                                             std::to_string(layout.slot_bytes) + " bytes; needed are 2 slots");
 }
 
-void learn_distance(const Call& call, Mesh& mesh, int64_t bytes) {
-  const auto size = static_cast<uint64_t>(bytes);
-  if (size >= kMeasuredBytes) mesh.refresh_distance(call.team->ranks, call.stamp, size);
+bool measures_distance(const Call& call) {
+  const uint64_t bytes = bytes_of(call);
+  return bytes >= kMeasuredBytes && Distances::due(call.stamp, bytes);
+}
+
+void learn_distance(const Call& call, Mesh& mesh) {
+  const uint64_t bytes = bytes_of(call);
+  if (bytes >= kMeasuredBytes) mesh.refresh_distance(call.team->ranks, call.stamp, bytes);
 }
 
 }  // namespace rueda::core

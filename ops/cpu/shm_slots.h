@@ -15,10 +15,11 @@ inline StoreHint store_hint(Stores stores, const Mesh& mesh) {
   return mesh.distance() == Distance::kNear ? StoreHint::kPlain : StoreHint::kNonTemporal;
 }
 
-/// Measures the cores' distance if the batch has kMeasuredBytes and is due for it (Mesh::refresh_distance). `bytes`: of
-/// all its tensors. Every member calls this once in a batch, when all of them are known to have begun: a measurement
-/// needs both sides at the same time.
-void learn_distance(const Call& call, Mesh& mesh, int64_t bytes);
+/// Returns whether the members of the batch measure their cores' distance: the same on all of them.
+bool measures_distance(const Call& call);
+/// Measures the distance if `measures_distance`. Members call this once in a batch, when all are known to have begun: a
+/// measurement needs both sides at the same time.
+void learn_distance(const Call& call, Mesh& mesh);
 
 /// kInvalidArgument if the plan's chunks do not fit the slots of this mesh, which a build with another layout could
 /// send.

@@ -34,6 +34,7 @@ constexpr int64_t kShortTensorBytes = 4096;
 /// Chunks are at most a slot, and short enough that a batch has several in flight.
 constexpr uint64_t kSmallestChunkBytes = 64 << 10;
 constexpr uint64_t kChunksInFlight = 4;
+constexpr int64_t kLongBytes = 1 << 20;
 
 /// One run of the algorithm.
 class TwoShot {
@@ -99,10 +100,14 @@ class TwoShot {
   std::vector<const std::byte*> inputs_;
 };
 
-/// Measures how far the cores are apart, between the first two chunks, when all members are here anyway.
+/// Measures how far the cores are apart, between the first two chunks. Long batches wait for all members here whether
+/// they measure or not: 4 and 16 MiB with 2 ranks took 3 to 6 % longer without that.
 Status TwoShot::meet() {
-  RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
-  learn_distance(call_, mesh_, call_.count * static_cast<int64_t>(element_bytes_));
+  const bool is_long = call_.count * static_cast<int64_t>(element_bytes_) >= kLongBytes;
+  if (is_long || measures_distance(call_)) {
+    RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
+  }
+  learn_distance(call_, mesh_);
   hint_ = store_hint(call_.choice.stores, mesh_);
   return {};
 }

@@ -21,10 +21,11 @@ constexpr int kTokenShift = 20;  // the lower bits count the trips
 // Nothing is known when an epoch begins, so every batch of its first stamps measures.
 constexpr uint64_t kEarlyStamps = 4096;
 constexpr uint64_t kMeasureEvery = 32;
-// The same for batches below kLong.
+// Of batches below kLong all measure that have one of the first kFirstStamps, and fewer after these.
 constexpr uint64_t kLong = 1 << 20;
-constexpr uint64_t kEarlyStampsOfShort = 32;
-constexpr uint64_t kMeasureEveryOfShort = 128;
+constexpr uint64_t kFirstStamps = 32;
+constexpr uint64_t kMeasureEveryEarlyShort = 8;
+constexpr uint64_t kMeasureEveryShort = 128;
 
 /// One side of a measurement under way.
 class PingPong {
@@ -91,7 +92,10 @@ std::optional<nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std
 }
 
 bool Distances::due(uint64_t first_stamp, uint64_t bytes) {
-  if (bytes < kLong) return first_stamp < kEarlyStampsOfShort || mixed(first_stamp) % kMeasureEveryOfShort == 0;
+  if (bytes < kLong) {
+    const uint64_t short_every = first_stamp < kEarlyStamps ? kMeasureEveryEarlyShort : kMeasureEveryShort;
+    return first_stamp < kFirstStamps || mixed(first_stamp) % short_every == 0;
+  }
   const uint64_t every = std::max<uint64_t>(1, kMeasureEvery >> std::min<uint64_t>(std::bit_width(bytes >> 21), 5));
   return first_stamp < kEarlyStamps || mixed(first_stamp) % every == 0;
 }
@@ -100,7 +104,7 @@ int Distances::partner(int index, int count, uint64_t first_stamp) {
   const auto n = static_cast<uint64_t>(count);
   // Members i and j meet in the round i + j = round (mod n): each has at most one partner, and over n rounds every pair
   // meets. Division comes first because the low bits have already decided whether the batch measures at all.
-  const uint64_t round = mixed(first_stamp) / kMeasureEveryOfShort % n;
+  const uint64_t round = mixed(first_stamp) / kMeasureEveryShort % n;
   const auto other = static_cast<int>((round + n - static_cast<uint64_t>(index)) % n);
   // With two members, the even rounds would pair each with itself.
   if (count == 2) return 1 - index;

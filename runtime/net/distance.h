@@ -47,8 +47,8 @@ class Distances {
   /// knows it, whatever other process sets use the lane. Every batch at the beginning of an epoch measures, then one in
   /// 32; of `bytes` from 2 MiB on one in 16, and so on up to each batch from 32 MiB on, because a wrong distance costs
   /// long ones most. Batches below 1 MiB, to which a measurement may add its own time again, measure at the very
-  /// beginning only and then one in 128. Only batches of kMeasuredBytes and more should ask: then measuring costs at
-  /// most one in a hundred parts of their time.
+  /// beginning, one in eight during the rest of it, and then one in 128. Only batches of kMeasuredBytes and more should
+  /// ask: measuring then costs at most a hundredth of their time, and a tenth at the beginning.
   static bool due(uint64_t first_stamp, uint64_t bytes);
   /// Returns the member that measures with member `index` of `count` in this batch (indices into the same ascending
   /// list), or -1 if it has no partner. A rank can measure with one peer at a time; over the batches every pair meets,

@@ -56,9 +56,10 @@ struct alignas(64) TrialWords {
 /// will. If it is 1, a peer that writes to one of the rank's rings also rings the rank's eventfd, unless the frame can
 /// wait for the next turn. For such a frame it rings if `expecting` is 1, and does not look at `asleep`: that word
 /// changes with every operation, and `expecting` seldom. Only the holder of the baton writes the two. `beats` grows
-/// while the rank's process runs (`Heart`); peers on the host only read it. `caller_core` is
-/// where the rank's callers sleep (`LaneCores`); callers write it. `clock` tells which steady clock the rank reads, and
-/// `trials` holds its latest trials by their numbers modulo kTrialsShown (`TrialTimes`).
+/// while the rank's process runs (`Heart`); peers on the host only read it. `caller_core` is where the rank's callers
+/// sleep
+/// (`LaneCores`), or where threads wait for it (`RankSpread`); these threads write it. `clock` tells which steady clock
+/// the rank reads, and `trials` holds its latest trials by their numbers modulo kTrialsShown (`TrialTimes`).
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
   alignas(128) std::atomic<uint32_t> expecting;

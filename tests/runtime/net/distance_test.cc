@@ -76,12 +76,17 @@ TEST_CASE("after the start of an epoch one batch in 32 measures distances, and t
   }
 }
 
-TEST_CASE("of short batches the first few measure distances, then one in 128, and every pair meets in these") {
+TEST_CASE(
+    "of short batches the first few measure distances, then one in 8, then one in 128, in which every pair meets") {
   CHECK(Distances::due(31, 64 << 10));
+  int early = 0;
+  for (uint64_t stamp = 32; stamp < 4096; ++stamp) early += Distances::due(stamp, 16 << 10) ? 1 : 0;
+  CHECK(early > 450);
+  CHECK(early < 570);
   int measuring = 0;
   std::set<std::pair<int, int>> met;
   const int count = GENERATE(2, 3, 4, 8);
-  for (uint64_t stamp = 32; stamp < 32 + 128'000; ++stamp) {
+  for (uint64_t stamp = 4096; stamp < 4096 + 128'000; ++stamp) {
     if (!Distances::due(stamp, (1 << 20) - 1)) continue;
     ++measuring;
     for (int index = 0; index < count; ++index) met.insert({index, Distances::partner(index, count, stamp)});
