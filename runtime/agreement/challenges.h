@@ -63,7 +63,7 @@ class Challenges {
   SteadyClock::time_point next_;
   size_t turn_ = 0;
   int tours_ = 0;
-  int given_up_ = 0;  ///< pairs in a row that were
+  int given_up_ = 0;  ///< pairs that were given up, in a row
   int pairs_ = 0;     ///< that are judged, of the present challenger
   int lead_ = 0;      ///< how many more of them it has won than lost
   uint64_t last_pair_ = 0;

@@ -39,7 +39,7 @@ constexpr uint64_t kMostDoublings = 5;
 /// again.
 constexpr int kMostUntimed = 16;
 constexpr uint64_t kPageBytes = 4096;
-/// Runs of batches below this cost so little that a variant has kFewestCheap of them before it may drop out: while a
+/// On one host, batches below this cost so little that a variant has kFewestCheap runs before it may drop out: while a
 /// program starts, other work may make one batch ten times as long.
 constexpr uint64_t kCheapBytes = 1 << 20;
 constexpr int kFewestCheap = 3;
@@ -137,7 +137,7 @@ void Tuner::begin(const GroupKey& key, Group& group, const BatchShape& shape) {
   const auto known = recalled_.find(at(key.second, group.distance));
   course.decided = parts_.now();
   course.variants = parts_.variants(shape);
-  course.fewest = shape.bytes < kCheapBytes ? kFewestCheap : 1;
+  course.fewest = shape.hosts == 1 && shape.bytes < kCheapBytes ? kFewestCheap : 1;
   if (known == recalled_.end() || !resume(course, known->second, shape))
     course.contest = Contest(course.variants, course.fewest);
 }

@@ -98,6 +98,8 @@ class Tuner {
   void recall(const TunedChoice& choice) { recalled_[choice.batches] = choice; }
   /// All choices that are made, recalled ones included.
   std::vector<TunedChoice> choices() const;
+  /// What trials under way and plans hold of the purse.
+  std::chrono::nanoseconds held() const { return std::chrono::nanoseconds(static_cast<int64_t>(held_)); }
 
   static constexpr std::chrono::milliseconds kPurse{200};
   static constexpr uint64_t kLeastBytes = 16 << 10;

@@ -48,8 +48,9 @@ void Tuner::give_up(Course& course) {
 
 /// A batch that is not timed runs, although one is to be timed.
 void Tuner::pass(Course& course, const BatchShape& shape) {
-  if (!course.runs.empty() && ++course.waited > warm_ups(course, course.runs.front().variant, shape) + kMostWaited)
-    give_up(course);
+  if (course.runs.empty()) return;
+  const int most = warm_ups(course, course.runs.front().variant, shape) + kMostWaited;
+  if (++course.waited > most) give_up(course);
 }
 
 /// Runs the next of the batches that are to be timed, or one that warms up for it. A batch of another size warms up,
@@ -88,8 +89,8 @@ void Tuner::set_price(Run& run, double price, const BatchShape& shape) {
   run.cost = price * static_cast<double>(shape.bytes) * run.batches;
 }
 
-/// Returns how many batches in a variant come before one that is timed. A variant without a time may take as long as
-/// the best.
+/// Returns how many batches in a variant come before one that is timed. Of a variant
+/// that has no time in this contest it is assumed that it takes as long as the best.
 int Tuner::warm_ups(const Course& course, const Variant& variant, const BatchShape& shape) {
   const std::optional<size_t> index = course.contest->find(variant);
   const double own = index ? course.contest->time(*index) : Contest::kNever;
