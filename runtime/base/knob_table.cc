@@ -129,7 +129,8 @@ const Knob kKnobs[] = {
     knob("CALLER_PROGRESS", kSwitch, "caller-progress", kNo, kOurs, kSwitchValue<&S::caller_progress>,
          "1: a caller that waits may run the engine's turn (1)"),
     knob("SPREAD_RANKS", kSwitch, "spread-ranks", kNo, kOurs, kSwitchValue<&S::spread_ranks>,
-         "1: if ranks outnumber cores, a rank that waits moves to a core with fewer ranks (1)"),
+         "1: if ranks outnumber cores, a rank that waits moves to a core with fewer ranks; 0 on one "
+         "rank: none of its host does (1)"),
     knob("EARLY_INPUTS", kSwitch, "early-inputs", kNo, kOurs, kSwitchValue<&S::early_inputs>,
          "1: other ranks of the host see a tensor of up to 48 bytes before all have submitted it (1)"),
     knob("INSECURE", kNone, "", kMustMatch, kOurs, kSwitchValue<&S::insecure>,

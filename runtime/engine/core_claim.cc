@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <span>
 
 #include "runtime/base/usable_cores.h"
@@ -37,6 +38,18 @@ void confine(std::span<const int> cores) {
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(static_cast<size_t>(core), &set);
   ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
+}
+
+/// Lets the calling thread run on `cores` again. The kernel keeps the mask that a thread asks for, and a cpuset that
+/// grows later reaches it only within that. So it asks for every core that there may ever be, and for `cores` only if
+/// these were fewer than it then gets.
+void widen(const cpu_set_t& cores) {
+  cpu_set_t every, now;
+  CPU_ZERO(&now);
+  std::memset(&every, 0xff, sizeof every);
+  const bool wide = ::sched_setaffinity(0, sizeof every, &every) == 0;
+  if (wide && ::sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &cores)) return;
+  ::sched_setaffinity(0, sizeof cores, &cores);
 }
 
 }  // namespace
@@ -99,9 +112,7 @@ bool move_thread(int core) {
   ::sigfillset(&all);
   if (::pthread_sigmask(SIG_SETMASK, &all, &mask) != 0) return false;
   const bool moved = ::sched_setaffinity(0, sizeof one, &one) == 0;
-  if (moved && ::sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &one)) {
-    ::sched_setaffinity(0, sizeof before, &before);
-  }
+  if (moved && ::sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &one)) widen(before);
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   return moved;
 }

@@ -26,29 +26,34 @@ void RankSpread::yielded() noexcept {
   publish(core);
   if (++yields_ % kYieldsPerLook != 0) return;
   const std::optional<int> target = look(core, SteadyClock::now());
-  if (!target) return;
-  publish(*target);  // first: a move takes long, and ranks of other cores must not choose the same core meanwhile
-  if (!move_thread(*target)) publish(core);
+  if (target && !move_thread(*target)) stay(core);
 }
 
 void RankSpread::publish(int core) noexcept {
-  const auto word = static_cast<uint32_t>(core + 1);
+  const uint32_t word = static_cast<uint32_t>(core + 1) | fixed_;
   std::atomic<uint32_t>& mine = *words_[rank_];
   if (mine.load(std::memory_order_relaxed) != word) mine.store(word, std::memory_order_relaxed);
 }
 
+void RankSpread::stay(int core) noexcept {
+  fixed_ = kFixed;
+  publish(core);
+}
+
 std::optional<int> RankSpread::look(int core, SteadyClock::time_point now) noexcept {
-  const std::optional<int> target = emptier(core);
+  if (now > std::exchange(looked_, now) + kGap) uneven_since_.reset();
+  const std::optional<int> target = fixed_ == 0 ? emptier(core) : std::nullopt;
   if (!target) {
     uneven_since_.reset();
     return std::nullopt;
   }
   if (!uneven_since_) uneven_since_ = now;
   if (now < *uneven_since_ + kSteady || now < next_) return std::nullopt;
-  rest_ = now < moved_ + 4 * rest_ ? std::min<std::chrono::nanoseconds>(2 * rest_, kLongestRest) : kRest;
+  rest_ = now < moved_ + 2 * rest_ ? std::min<std::chrono::nanoseconds>(2 * rest_, kLongestRest) : kRest;
   moved_ = now;
   next_ = now + rest_;
   uneven_since_.reset();
+  publish(*target);
   return target;
 }
 
@@ -60,9 +65,9 @@ std::optional<int> RankSpread::emptier(int core) {
   for (size_t rank = 0; rank < words_.size(); ++rank) {
     const uint32_t word =
         rank == rank_ ? static_cast<uint32_t>(core + 1) : words_[rank]->load(std::memory_order_relaxed);
-    const size_t at = index_of(static_cast<int>(word) - 1);
+    const size_t at = index_of(static_cast<int>(word & ~kFixed) - 1);
     if (at == cores_.size()) return std::nullopt;  // not known yet, or on a core of other ranks
-    if (at == own && rank > rank_) return std::nullopt;
+    if (at == own && rank > rank_ && (word & kFixed) == 0) return std::nullopt;
     ++ranks_[at];
   }
   const auto fewest = std::min_element(ranks_.begin(), ranks_.end());

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
@@ -45,36 +46,60 @@ TEST_CASE("who has no share claims none") {
   CHECK(CoreClaim({0}, file.path().c_str()).cores() == std::vector<int>{0});
 }
 
-TEST_CASE("a thread that moves may run afterwards where it could before, and hears the same signals") {
+TEST_CASE("a thread that moves is there, and may run afterwards where it could before") {
   const std::vector<int> before = allowed_cores();
-  bool first = false, last = false, nowhere = true, forbidden = true, alike = false;
-  int on_last = -1;
+  int arrived = 0;
   std::vector<int> after, confined;
+  bool nowhere = true, forbidden = true;
   std::thread mover([&] {
-    sigset_t heard, now;
-    ::pthread_sigmask(SIG_SETMASK, nullptr, &heard);
-    first = move_thread(before.front());
-    last = move_thread(before.back());
-    on_last = ::sched_getcpu();
+    for (int i = 0; i < 100; ++i) {
+      const int target = i % 2 == 0 ? before.front() : before.back();
+      arrived += move_thread(target) && ::sched_getcpu() == target ? 1 : 0;
+    }
     after = allowed_cores();
     nowhere = move_thread(-1) || move_thread(1 << 20);
-    ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
-    alike = true;
-    for (int signal = 1; signal < 32; ++signal) alike &= sigismember(&heard, signal) == sigismember(&now, signal);
     place_thread("mover", {before.front()});
     forbidden = before.size() > 1 && move_thread(before.back());
-    confined = allowed_cores();
+    confined = move_thread(before.front()) ? allowed_cores() : std::vector<int>();
   });
   mover.join();
-  CHECK(first);
-  CHECK(last);
-  CHECK(on_last >= before.front());
-  CHECK(on_last <= before.back());
+  CHECK(arrived > 75);  // the kernel may have moved it since; without a move it would be there every second time
   CHECK(after == before);
   CHECK_FALSE(nowhere);
-  CHECK(alike);
   CHECK_FALSE(forbidden);
   CHECK(confined == std::vector<int>{before.front()});
+}
+
+TEST_CASE("a signal handler on a thread that moves finds all its cores") {
+  static std::atomic<int> handled{0}, narrow{0};
+  static std::atomic<int> cores{0};
+  const std::vector<int> before = allowed_cores();
+  cores = static_cast<int>(before.size());
+  struct sigaction count {};
+  struct sigaction old {};
+  count.sa_handler = [](int) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) != cores) ++narrow;
+    ++handled;
+  };
+  REQUIRE(::sigaction(SIGUSR2, &count, &old) == 0);
+  std::atomic<bool> ready{false}, enough{false};
+  std::thread mover([&] {
+    ready = true;
+    for (int i = 0; !enough; ++i) static_cast<void>(move_thread(i % 2 == 0 ? before.front() : before.back()));
+  });
+  while (!ready) std::this_thread::yield();
+  for (int sent = 0; sent < 2000; ++sent) {
+    const int seen = handled;
+    ::pthread_kill(mover.native_handle(), SIGUSR2);
+    while (handled == seen) std::this_thread::yield();
+  }
+  enough = true;
+  mover.join();
+  ::sigaction(SIGUSR2, &old, nullptr);
+  CHECK(handled >= 2000);
+  CHECK(narrow == 0);
 }
 
 TEST_CASE("a thread stays on the core of its visit until it goes home") {
